@@ -1,0 +1,89 @@
+"""Declarations of frozen specifications: dataclasses that are checked when they are made.
+
+A specification (``AgentConfig``, ``ModelSettings``, ...) is what a user writes down; a fault in it is told at once, as a
+``ConfigurationError`` that names the class, the field and the fix, whether it is made by its constructor or from a mapping.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
+from functools import wraps
+from typing import Any, TypeVar, dataclass_transform
+
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from .errors import ConfigurationError, OpenMultiAgentError
+
+__all__ = ["from_mapping", "spec"]
+
+T = TypeVar("T")
+
+_CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def spec(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass whose constructor checks its arguments.
+
+    The class may have ``__unknown_fields__``, a mapping from a key that users try to the text that helps them.
+
+    Args:
+        cls: A class with annotated fields, as for ``dataclasses.dataclass``.
+    """
+    made = pydantic_dataclass(config=_CONFIG, frozen=True)(cls)
+    made.__init__ = _teaching(made, made.__init__)  # type: ignore[method-assign]
+    return made
+
+
+def from_mapping(cls: type[T], value: Mapping[str, Any]) -> T:
+    """Make a specification from a mapping with its fields; the mapping is left as it is.
+
+    Args:
+        cls: The specification's class.
+        value: Its fields by name.
+
+    Raises:
+        ConfigurationError: A key is unknown, a value is wrong, or one is missing.
+    """
+    for key in value:
+        if not isinstance(key, str):
+            raise ConfigurationError(f"{cls.__name__}: keys must be field names, got {key!r}")
+    return cls(**value)
+
+
+def _teaching(cls: type[Any], checked_init: Callable[..., None]) -> Callable[..., None]:
+    @wraps(checked_init)
+    def __init__(self: object, *args: object, **kwargs: object) -> None:
+        names = [item.name for item in fields(cls) if item.init]
+        for key in kwargs:
+            if key not in names:
+                raise ConfigurationError(_unknown(cls, key, names))
+        try:
+            checked_init(self, *args, **kwargs)
+        except ValidationError as error:
+            raise _as_configuration_error(cls, error) from None
+
+    return __init__
+
+
+def _unknown(cls: type[Any], key: str, names: list[str]) -> str:
+    hints: Mapping[str, str] = getattr(cls, "__unknown_fields__", {})
+    if key in hints:
+        return f"{cls.__name__} has no field {key!r}: {hints[key]}"
+    near = difflib.get_close_matches(key, names, n=1)
+    advice = f"did you mean {near[0]!r}?" if near else f"its fields are {', '.join(names)}"
+    return f"{cls.__name__} has no field {key!r}; {advice}"
+
+
+def _as_configuration_error(cls: type[Any], error: ValidationError) -> OpenMultiAgentError:
+    problems = []
+    for item in error.errors(include_url=False):
+        raised = item.get("ctx", {}).get("error")
+        if isinstance(raised, OpenMultiAgentError):
+            return raised
+        where = ".".join(str(part) for part in item["loc"]) or "arguments"
+        problems.append(f"{where}: {item['msg']}")
+    return ConfigurationError(f"{cls.__name__} is invalid: {'; '.join(problems)}")

@@ -1,0 +1,1 @@
+"""Model providers: the adapter protocol and the adapters that speak it."""

@@ -1,0 +1,150 @@
+"""What an adapter is: the port between a conversation and a model provider.
+
+Not here: HTTP, providers, retries. Invariant: an adapter neither changes the messages and options that it gets nor hands out
+references into them, so a built-in adapter may read a run's conversation in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from ..messages import ContentBlock, LLMMessage, ToolUseBlock
+from ..usage import TokenUsage
+from ._settings import ThinkingConfig
+
+__all__ = [
+    "AdapterCapabilities",
+    "LLMAdapter",
+    "LLMChatOptions",
+    "LLMResponse",
+    "LLMToolDef",
+    "StreamEvent",
+    "StreamEventType",
+    "StreamingAdapter",
+    "ToolInputDelta",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LLMToolDef:
+    """A tool as the model is told about it."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    """JSON Schema of the input object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLMChatOptions:
+    """Everything about one model call besides the messages; None means "not set"."""
+
+    model: str
+    system_prompt: str | None = None
+    tools: Sequence[LLMToolDef] = ()
+    max_tokens: int | None = None
+    """The most tokens that the answer may have."""
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    stop: Sequence[str] | None = None
+    seed: int | None = None
+    parallel_tool_calls: bool | None = None
+    tool_choice: str | None = None
+    """``auto``, ``required``, ``none``, or the name of a tool."""
+    thinking: ThinkingConfig | None = None
+    preserve_reasoning_as_text: bool | None = None
+    compress_reasoning_text: bool | None = None
+    extra_body: Mapping[str, Any] | None = None
+    """Further fields of the request body; never the model, messages, tools or stream flags."""
+
+
+@dataclass(frozen=True, slots=True)
+class LLMResponse:
+    """A model's answer."""
+
+    content: list[ContentBlock]
+    _: KW_ONLY
+    id: str = ""
+    """The provider's id of the answer."""
+    model: str = ""
+    """The model that answered, as the provider names it."""
+    stop_reason: str = "end_turn"
+    """``end_turn``, ``tool_use``, ``max_tokens``, ``content_filter``, ``stop_sequence``, or the provider's own word."""
+    usage: TokenUsage | None = None
+    """None when the provider reported none, which is not the same as zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInputDelta:
+    """A piece of the JSON text of a tool call's input, as it arrives."""
+
+    tool_use_id: str
+    name: str
+    delta: str
+
+
+StreamEventType = Literal["text", "reasoning", "tool_input_delta", "tool_use", "done", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One step of a streamed answer.
+
+    ``data`` is a ``str`` for ``text`` and ``reasoning``, a ``ToolInputDelta``, a complete ``ToolUseBlock`` for ``tool_use``,
+    the ``LLMResponse`` for ``done``, and the exception for ``error``. A stream ends with exactly one ``done`` or ``error``,
+    and the content of ``done`` is what ``chat`` would have returned.
+    """
+
+    type: StreamEventType
+    data: str | ToolInputDelta | ToolUseBlock | LLMResponse | Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterCapabilities:
+    """What the caller of an adapter may rely on."""
+
+    read_only: bool = False
+    """The adapter never changes the messages that it gets, so it may be handed the conversation itself, uncopied."""
+
+
+@runtime_checkable
+class LLMAdapter(Protocol):
+    """A model provider. ``stream``, ``capabilities`` and ``aclose`` are optional; see ``StreamingAdapter``."""
+
+    name: str
+
+    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        """Return the model's answer to a conversation.
+
+        Args:
+            messages: The conversation; must not be changed.
+            options: Everything else about the call.
+
+        Raises:
+            InvalidMessageError: The conversation cannot be sent as it is; no request was made.
+            AdapterError: The provider refused, failed or could not be reached.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamingAdapter(LLMAdapter, Protocol):
+    """An adapter that can also deliver an answer while it is being written."""
+
+    def stream(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> AsyncIterator[StreamEvent]:
+        """Return the events of the answer; invalid input raises at the latest on the first step.
+
+        Args:
+            messages: The conversation; must not be changed.
+            options: Everything else about the call.
+
+        Raises:
+            InvalidMessageError: The conversation cannot be sent as it is; no request was made.
+        """
+        ...

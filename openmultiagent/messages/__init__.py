@@ -1,0 +1,1 @@
+"""Messages: what they are, how they are checked, copied, measured and cut."""

@@ -1,0 +1,57 @@
+"""Token counts, as immutable values that add up.
+
+*Unknown* is not zero: a model call that reported no usage adds one to ``unknown_calls`` and nothing to the counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+__all__ = ["TokenUsage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUsage:
+    """Tokens that model calls used.
+
+    Values add up with ``+`` (``sum(usages, TokenUsage())``) and are never changed in place.
+    """
+
+    input_tokens: int = 0
+    """All prompt tokens, cached ones included."""
+    output_tokens: int = 0
+    """All tokens that the model wrote, reasoning included."""
+    cache_read_tokens: int = 0
+    """The part of ``input_tokens`` that was read from the provider's cache."""
+    cache_write_tokens: int = 0
+    """The part of ``input_tokens`` that was written to the provider's cache."""
+    reasoning_tokens: int = 0
+    """The part of ``output_tokens`` that was spent on reasoning."""
+    unknown_calls: int = 0
+    """Model calls that reported no usage; their tokens are in no other field."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+    @classmethod
+    def unknown(cls) -> TokenUsage:
+        """Return the usage of one call that reported none."""
+        return cls(unknown_calls=1)
+
+    def __add__(self, other: object) -> TokenUsage:
+        if not isinstance(other, TokenUsage):
+            return NotImplemented
+        return TokenUsage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            unknown_calls=self.unknown_calls + other.unknown_calls,
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counts as plain JSON data."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
