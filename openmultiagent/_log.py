@@ -1,8 +1,8 @@
 """Loggers, without the cost of structlog at import.
 
-``import openmultiagent`` must stay quick, and structlog alone takes a fifth of that budget, so it is imported when the first
-line is written. Invariant: a text that comes from a model, a tool or a user is always a *value* of an event, never part of
-its name or a format string.
+``import openmultiagent`` must stay quick, and structlog alone takes a fifth of that budget, so it is imported when the
+first line is written. Invariant: a text that comes from a model, a tool or a user is always a *value* of an event,
+never part of its name or a format string.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Declarations of frozen specifications: dataclasses that are checked when they are made.
 
-A specification (``AgentConfig``, ``ModelSettings``, ...) is what a user writes down; a fault in it is told at once, as a
-``ConfigurationError`` that names the class, the field and the fix, whether it is made by its constructor or from a mapping.
+A specification (``AgentConfig``, ``ModelSettings``, ...) is what a user writes down; a fault in it is told at once, as
+a ``ConfigurationError`` that names the class, the field and the fix, whether it is made by its constructor or from a
+mapping.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ def spec(cls: type[T]) -> type[T]:
     Args:
         cls: A class with annotated fields, as for ``dataclasses.dataclass``.
     """
-    made = pydantic_dataclass(config=_CONFIG, frozen=True)(cls)
-    made.__init__ = _teaching(made, made.__init__)  # type: ignore[method-assign]
-    return made
+    made: Any = pydantic_dataclass(config=_CONFIG, frozen=True)(cls)
+    made.__init__ = _teaching(made, made.__init__)
+    checked: type[T] = made
+    return checked
 
 
 def from_mapping(cls: type[T], value: Mapping[str, Any]) -> T:
@@ -56,7 +58,7 @@ def from_mapping(cls: type[T], value: Mapping[str, Any]) -> T:
 
 def _teaching(cls: type[Any], checked_init: Callable[..., None]) -> Callable[..., None]:
     @wraps(checked_init)
-    def __init__(self: object, *args: object, **kwargs: object) -> None:
+    def teaching_init(self: object, *args: object, **kwargs: object) -> None:
         names = [item.name for item in fields(cls) if item.init]
         for key in kwargs:
             if key not in names:
@@ -66,7 +68,7 @@ def _teaching(cls: type[Any], checked_init: Callable[..., None]) -> Callable[...
         except ValidationError as error:
             raise _as_configuration_error(cls, error) from None
 
-    return __init__
+    return teaching_init
 
 
 def _unknown(cls: type[Any], key: str, names: list[str]) -> str:

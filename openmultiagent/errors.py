@@ -32,9 +32,10 @@ The tree says who has to act::
     │   └── DurableApprovalError
     └── StoreError
 
-Failures of a tool are values (``ToolResult(is_error=True)``), never errors; signals that steer a run are private and are
-not here. Invariant: every error pickles and survives ``to_dict`` / ``from_dict`` with its type, message and fields, so that
-it can be stored in a checkpoint or sent to another process. A field that JSON cannot hold (a cause) becomes its text there.
+Failures of a tool are values (``ToolResult(is_error=True)``), never errors; signals that steer a run are private and
+are not here. Invariant: every error pickles and survives ``to_dict`` / ``from_dict`` with its type, message and fields,
+so that it can be stored in a checkpoint or sent to another process. A field that JSON cannot hold (a cause) becomes its
+text there.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ __all__ = [
     "DependencyPayloadError",
     "DurableApprovalError",
     "EgressPolicyError",
+    "EgressReason",
     "InvalidMessageError",
     "InvalidTaskDependenciesError",
     "InvalidTaskRequirementsError",
@@ -385,9 +387,18 @@ class AdapterError(OpenMultiAgentError):
 
     code = "ADAPTER_ERROR"
     default_retryable: ClassVar[bool] = False
-    field_names = ("provider", "status", "retryable", "error_type", "request_id", "retry_after", "attempts", "body")
+    field_names: ClassVar[tuple[str, ...]] = (
+        "provider",
+        "status",
+        "retryable",
+        "error_type",
+        "request_id",
+        "retry_after",
+        "attempts",
+        "body",
+    )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the fields of one record, all by keyword
         self,
         message: str,
         *,
@@ -514,6 +525,7 @@ class PolicyError(OpenMultiAgentError):
 
 
 EgressReason = Literal["invalid-policy", "denied", "unresolved-target", "unsupported"]
+"""Why a request may not leave."""
 
 _EGRESS_CODES: dict[EgressReason, str] = {
     "invalid-policy": "INVALID_EGRESS_POLICY",
@@ -540,7 +552,8 @@ class EgressPolicyError(PolicyError):
         self, message: str, *, reason: EgressReason, provider: str | None = None, origin: str | None = None
     ) -> None:
         super().__init__(message, code=_EGRESS_CODES[reason])
-        self.reason, self.provider, self.origin = reason, provider, origin
+        self.reason: EgressReason = reason
+        self.provider, self.origin = provider, origin
 
 
 class DurableApprovalError(PolicyError):

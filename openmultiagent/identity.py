@@ -1,12 +1,150 @@
-"""Who a run is: the ids that its results, events, spans and log lines carry."""
+"""Who a run is: the ids and the metadata that its results, events, spans and log lines carry."""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .errors import ConfigurationError
 
-__all__ = ["RunIdentity", "RunLink", "new_span_id", "new_trace_id", "validate_metadata", "validate_run_id"]
+__all__ = [
+    "MetadataValue",
+    "RunIdentity",
+    "RunLink",
+    "new_run_id",
+    "new_span_id",
+    "new_trace_id",
+    "validate_metadata",
+    "validate_run_id",
+]
+
+MetadataValue = str | int | float | bool | Sequence[str] | Sequence[int] | Sequence[float] | Sequence[bool]
+"""What a metadata entry may hold: a span attribute's value."""
+
+_MAX_RUN_ID = 128
+_MAX_METADATA_KEYS = 32
+_MAX_METADATA_TEXT = 1024
+_METADATA_KEY = re.compile(r"[a-z0-9_.]{1,64}")
+_RESERVED_PREFIX = "openmultiagent."
+
+
+@dataclass(frozen=True, slots=True)
+class RunLink:
+    """A pointer to another run that this one goes on from."""
+
+    trace_id: str
+    span_id: str
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """The ids of one attempt at a run.
+
+    ``trace_id`` and ``root_span_id`` are those of the run's span when it is recorded, else random; they are empty on the call
+    that a middleware sees before tracing has filled them in.
+    """
+
+    run_id: str
+    """The caller's id, or a random UUID; 1 to 128 characters."""
+    attempt: int = 1
+    """1 for a first attempt; a restored run counts up."""
+    trace_id: str = ""
+    """32 lower-case hexadecimal digits."""
+    root_span_id: str = ""
+    """16 lower-case hexadecimal digits."""
+    links: tuple[RunLink, ...] = ()
+    """The runs that this one continues."""
+
+    def with_trace(self, trace_id: str, span_id: str) -> RunIdentity:
+        """Return the identity with the ids of its span.
+
+        Args:
+            trace_id: 32 hexadecimal digits.
+            span_id: 16 hexadecimal digits.
+        """
+        return replace(self, trace_id=trace_id, root_span_id=span_id)
+
+
+def new_run_id() -> str:
+    """Return a random run id (a UUID, version 4)."""
+    return str(uuid.uuid4())
+
+
+def new_trace_id() -> str:
+    """Return a random trace id in the form that OpenTelemetry uses; never all zero."""
+    return os.urandom(15).hex() + "01"
+
+
+def new_span_id() -> str:
+    """Return a random span id in the form that OpenTelemetry uses; never all zero."""
+    return os.urandom(7).hex() + "01"
+
+
+def validate_run_id(run_id: object) -> str:
+    """Return the caller's run id, or a new one for None.
+
+    Args:
+        run_id: The id that the caller gave.
+
+    Raises:
+        ConfigurationError: It is not a string of 1 to 128 characters.
+    """
+    if run_id is None:
+        return new_run_id()
+    if not isinstance(run_id, str) or not 1 <= len(run_id) <= _MAX_RUN_ID:
+        got = f"{len(run_id)} characters" if isinstance(run_id, str) else type(run_id).__name__
+        raise ConfigurationError(f"run_id must be a string of between 1 and {_MAX_RUN_ID} characters, got {got}")
+    if not run_id.isprintable():
+        raise ConfigurationError(f"run_id must have printable characters only, got {run_id!r}")
+    return run_id
+
+
+def validate_metadata(metadata: object) -> dict[str, MetadataValue] | None:
+    """Return a checked copy of a run's metadata, with long texts cut to 1,024 characters.
+
+    Args:
+        metadata: Up to 32 entries; keys match ``[a-z0-9_.]{1,64}``; values are strings, finite numbers, booleans, or lists
+            of one of these.
+
+    Raises:
+        ConfigurationError: It is anything else; the text names the key.
+    """
+    if metadata is None:
+        return None
+    if not isinstance(metadata, Mapping):
+        raise ConfigurationError(f"metadata must be a mapping, got {type(metadata).__name__}")
+    if len(metadata) > _MAX_METADATA_KEYS:
+        raise ConfigurationError(f"metadata may have at most {_MAX_METADATA_KEYS} keys, got {len(metadata)}")
+    return {_metadata_key(key): _metadata_value(key, value) for key, value in metadata.items()}
+
+
+def _metadata_key(key: object) -> str:
+    if not isinstance(key, str) or _METADATA_KEY.fullmatch(key) is None:
+        raise ConfigurationError(f"metadata key {key!r} must match [a-z0-9_.]{{1,64}}")
+    if key.startswith(_RESERVED_PREFIX) or key == "_overridden":
+        raise ConfigurationError(f"metadata key {key!r} is reserved; choose another name")
+    return key
+
+
+def _metadata_value(key: str, value: object) -> MetadataValue:
+    if isinstance(value, list | tuple):
+        items = [_metadata_scalar(key, item) for item in value]
+        if len({type(item) for item in items}) > 1:
+            raise ConfigurationError(f"metadata[{key!r}] must be a list of values of one type")
+        return items  # type: ignore[return-value]  # one type throughout, checked above
+    return _metadata_scalar(key, value)
+
+
+def _metadata_scalar(key: str, value: object) -> str | int | float | bool:
+    if isinstance(value, str):
+        return value[:_MAX_METADATA_TEXT].encode("utf-8", "replace").decode()
+    if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ConfigurationError(
+        f"metadata[{key!r}] must be a string, a finite number, a boolean or a list of these, got {value!r:.100}"
+    )

@@ -1,7 +1,7 @@
 """What an adapter is: the port between a conversation and a model provider.
 
-Not here: HTTP, providers, retries. Invariant: an adapter neither changes the messages and options that it gets nor hands out
-references into them, so a built-in adapter may read a run's conversation in place.
+Not here: HTTP, providers, retries. Invariant: an adapter neither changes the messages and options that it gets nor
+hands out references into them, so a built-in adapter may read a run's conversation in place.
 """
 
 from __future__ import annotations
@@ -90,15 +90,16 @@ class ToolInputDelta:
 
 
 StreamEventType = Literal["text", "reasoning", "tool_input_delta", "tool_use", "done", "error"]
+"""The kinds of ``StreamEvent``."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
     """One step of a streamed answer.
 
-    ``data`` is a ``str`` for ``text`` and ``reasoning``, a ``ToolInputDelta``, a complete ``ToolUseBlock`` for ``tool_use``,
-    the ``LLMResponse`` for ``done``, and the exception for ``error``. A stream ends with exactly one ``done`` or ``error``,
-    and the content of ``done`` is what ``chat`` would have returned.
+    ``data`` is a ``str`` for ``text`` and ``reasoning``, a ``ToolInputDelta``, a complete ``ToolUseBlock`` for
+    ``tool_use``, the ``LLMResponse`` for ``done``, and the exception for ``error``. A stream ends with exactly one
+    ``done`` or ``error``, and the content of ``done`` is what ``chat`` would have returned.
     """
 
     type: StreamEventType

@@ -29,7 +29,7 @@ class ThinkingConfig:
 class ModelSettings:
     """Sampling and provider settings; None leaves the provider's own default.
 
-    Numbers are sent as they are: what a provider accepts is its business, apart from NaN and infinity, which are refused.
+    Numbers are sent as they are: what a provider accepts is its business. NaN and infinity alone are refused.
     """
 
     _: KW_ONLY

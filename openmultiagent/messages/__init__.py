@@ -1,1 +1,91 @@
 """Messages: what they are, how they are checked, copied, measured and cut."""
+
+from ._copy import copy_blocks, copy_message, copy_messages
+from ._estimate import estimate_tokens, is_approaching_limit
+from ._images import ImageBlock, ImageDetail
+from ._input import (
+    AgentPromptInput,
+    AgentRunInput,
+    Conversation,
+    PreparedRunInput,
+    assert_valid_messages,
+    coerce_messages,
+    prepare_prompt_input,
+    prepare_run_input,
+)
+from ._json import replace_lone_surrogates
+from ._models import (
+    ContentBlock,
+    FileBlock,
+    LLMMessage,
+    Message,
+    ReasoningBlock,
+    Role,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from ._normalize import normalize_for_provider
+from ._parts import (
+    ToolResultContent,
+    ToolResultFilePart,
+    ToolResultImagePart,
+    ToolResultPart,
+    ToolResultTextPart,
+)
+from ._sources import Base64Source, MediaSource, UrlSource
+from ._tool_results import (
+    copy_tool_result_content,
+    strip_tool_result_media,
+    summarize_tool_result,
+    tool_result_has_media,
+    tool_result_parts,
+    tool_result_size,
+    tool_result_text,
+)
+from ._truncate import truncate_messages
+
+__all__ = [
+    "AgentPromptInput",
+    "AgentRunInput",
+    "Base64Source",
+    "ContentBlock",
+    "Conversation",
+    "FileBlock",
+    "ImageBlock",
+    "ImageDetail",
+    "LLMMessage",
+    "MediaSource",
+    "Message",
+    "PreparedRunInput",
+    "ReasoningBlock",
+    "Role",
+    "TextBlock",
+    "ToolResultBlock",
+    "ToolResultContent",
+    "ToolResultFilePart",
+    "ToolResultImagePart",
+    "ToolResultPart",
+    "ToolResultTextPart",
+    "ToolUseBlock",
+    "UrlSource",
+    "assert_valid_messages",
+    "coerce_messages",
+    "copy_blocks",
+    "copy_message",
+    "copy_messages",
+    "copy_tool_result_content",
+    "estimate_tokens",
+    "is_approaching_limit",
+    "normalize_for_provider",
+    "prepare_prompt_input",
+    "prepare_run_input",
+    "replace_lone_surrogates",
+    "strip_tool_result_media",
+    "summarize_tool_result",
+    "tool_result_has_media",
+    "tool_result_parts",
+    "tool_result_size",
+    "tool_result_text",
+    "truncate_messages",
+]

@@ -1,0 +1,124 @@
+"""The only place that starts work outside a task group, and the posting of calls to a loop from anywhere.
+
+A stream's runner and an orchestrator's background work outlive the scope that starts them: a consumer may take a stream from
+one task and leave it in another, or drop it. Such work is one ``Detached`` task with a cancel scope of its own. Invariants: a
+detached task never refers to the object that its user holds, so dropping that object can cancel it; its failure is kept and
+never lost in the loop; a module-level set keeps it alive, since asyncio itself holds tasks only weakly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
+from typing import Any, Generic, TypeVar
+
+import anyio
+from anyio import CancelScope, get_cancelled_exc_class
+from anyio.lowlevel import current_token
+
+__all__ = ["Detached", "loop_poster"]
+
+T = TypeVar("T")
+
+_LIVE: set[Detached[Any]] = set()
+
+
+def loop_poster() -> Callable[[Callable[[], object]], None]:
+    """Return a function that has a plain function called by the current loop, from any thread, at any time.
+
+    What is posted after the loop has ended is dropped: there is nobody left to tell.
+    """
+    native: Any = current_token().native_token
+    schedule = native.call_soon_threadsafe if isinstance(native, asyncio.AbstractEventLoop) else native.run_sync_soon
+
+    def post(function: Callable[[], object]) -> None:
+        try:
+            schedule(function)
+        except RuntimeError:  # asyncio: closed loop; trio: RunFinishedError is one
+            return
+
+    return post
+
+
+class Detached(Generic[T]):
+    """A task that no task group holds.
+
+    Args:
+        main: The coroutine function to run. It must not refer to the object that owns this task.
+        context: The context variables that it sees; a copy of the current ones unless given.
+    """
+
+    def __init__(self, main: Callable[[], Awaitable[T]], *, context: Context | None = None) -> None:
+        self._main = main
+        self._context = copy_context() if context is None else context
+        self._scope: CancelScope | None = None
+        self._post: Callable[[Callable[[], object]], None] | None = None
+        self._on_finish: list[Callable[[], object]] = []
+        self._ended: anyio.Event | None = None
+        self.result: T | None = None
+        """What ``main`` returned."""
+        self.error: BaseException | None = None
+        """What ``main`` raised."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the task has ended, in whatever way."""
+        return self._ended is not None and self._ended.is_set()
+
+    def start(self) -> None:
+        """Start the task on the current event loop."""
+        _LIVE.add(self)
+        self._scope, self._ended = CancelScope(), anyio.Event()
+        self._post = loop_poster()
+        native = current_token().native_token
+        if isinstance(native, asyncio.AbstractEventLoop):
+            task = self._context.run(native.create_task, self._run())
+            # A task that is cancelled before its first step never enters `_run`.
+            task.add_done_callback(lambda _task: self._finish())
+        else:
+            import trio  # noqa: PLC0415 - trio is optional; here it is the running loop
+
+            trio.lowlevel.spawn_system_task(self._run, context=self._context)
+
+    def on_finish(self, function: Callable[[], object]) -> None:
+        """Have a plain function called, on the loop, when the task ends; at once if it has ended.
+
+        Args:
+            function: Must not raise or block.
+        """
+        if self.done:
+            function()
+        else:
+            self._on_finish.append(function)
+
+    async def wait(self) -> None:
+        """Wait until the task has ended."""
+        if self._ended is not None:
+            await self._ended.wait()
+
+    def cancel(self) -> None:
+        """Ask the task to stop; from any thread, also from ``__del__``; harmless when it has ended."""
+        if self._post is not None and self._scope is not None and not self.done:
+            self._post(self._scope.cancel)
+
+    async def _run(self) -> None:
+        assert self._scope is not None  # noqa: S101 - `start` has made it
+        try:
+            with self._scope:
+                self.result = await self._main()
+        except get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # noqa: BLE001 - isolation boundary: the owner reads `error`
+            self.error = error
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self not in _LIVE:
+            return
+        _LIVE.discard(self)
+        if self._ended is not None:
+            self._ended.set()
+        while self._on_finish:
+            self._on_finish.pop()()

@@ -1,0 +1,144 @@
+"""One model call as a middleware sees it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from ..messages import LLMMessage, copy_messages
+from ._protocol import LLMChatOptions, LLMResponse, StreamEvent
+
+__all__ = ["ModelCall", "ModelMiddleware", "ModelNext", "StreamSink"]
+
+
+class StreamSink(Protocol):
+    """Where the pieces of an answer go while it is being written."""
+
+    async def begin(self) -> None:
+        """Say that a call starts: what an earlier call for the same answer has delivered is void."""
+        ...
+
+    async def deliver(self, event: StreamEvent) -> None:
+        """Pass on one piece.
+
+        Args:
+            event: A step of the stream, but not its last.
+        """
+        ...
+
+
+class ModelCall:
+    """A model call on its way to the adapter.
+
+    A middleware gets a call of its own. ``messages`` and ``options`` are copies made when they are first read; changing them
+    changes nothing unless the call is passed on (``call_next(call)``) or rewritten with ``replace``.
+    """
+
+    __slots__ = ("__dict__", "_options", "_source", "agent", "id", "phase", "provider", "run_id", "sink", "turn")
+
+    def __init__(
+        self,
+        *,
+        id: str,  # noqa: A002 - the word that users look for
+        run_id: str,
+        agent: str,
+        turn: int,
+        phase: str,
+        provider: str,
+        messages: Sequence[LLMMessage],
+        options: LLMChatOptions,
+        sink: StreamSink | None = None,
+    ) -> None:
+        self.id = id
+        """Deterministic: the same call of the same run has the same id when the run is repeated."""
+        self.run_id = run_id
+        self.agent = agent
+        self.turn = turn
+        """Model calls of the run so far, this one included."""
+        self.phase = phase
+        """What the call is for: ``agent``, ..."""
+        self.provider = provider
+        """Name of the adapter."""
+        self.sink = sink
+        self._source = messages
+        self._options = options
+
+    @cached_property
+    def messages(self) -> list[LLMMessage]:
+        """This call's own copy of the conversation."""
+        return copy_messages(self._source)
+
+    @cached_property
+    def options(self) -> LLMChatOptions:
+        """This call's own copy of the options."""
+        return copy_options(self._options)
+
+    @property
+    def source(self) -> Sequence[LLMMessage]:
+        """The conversation as it will be sent, uncopied: to be read, never changed or kept."""
+        return self.__dict__.get("messages", self._source)
+
+    @property
+    def source_options(self) -> LLMChatOptions:
+        """The options as they will be sent, uncopied: to be read, never changed or kept."""
+        return self.__dict__.get("options", self._options)
+
+    def fork(self) -> ModelCall:
+        """Return an independent call; what this call's holder has looked at is copied, the rest is shared unread."""
+        seen = self.__dict__
+        return self._with(
+            copy_messages(seen["messages"]) if "messages" in seen else self._source,
+            copy_options(seen["options"]) if "options" in seen else self._options,
+        )
+
+    def replace(
+        self, *, messages: Sequence[LLMMessage] | None = None, options: LLMChatOptions | None = None
+    ) -> ModelCall:
+        """Return the call with other messages or options, to pass on.
+
+        Args:
+            messages: The conversation to send; the call makes its own copy.
+            options: The options to send; the call makes its own copy.
+        """
+        return self._with(
+            self.source if messages is None else copy_messages(messages),
+            self.source_options if options is None else copy_options(options),
+        )
+
+    def _with(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> ModelCall:
+        return ModelCall(
+            id=self.id,
+            run_id=self.run_id,
+            agent=self.agent,
+            turn=self.turn,
+            phase=self.phase,
+            provider=self.provider,
+            messages=messages,
+            options=options,
+            sink=self.sink,
+        )
+
+    def __repr__(self) -> str:
+        return f"<ModelCall {self.id!r} agent={self.agent!r} messages={len(self.source)}>"
+
+
+def copy_options(options: LLMChatOptions) -> LLMChatOptions:
+    """Return options that share nothing mutable with the given ones.
+
+    Args:
+        options: The options to copy.
+    """
+    changes: dict[str, Any] = {}
+    if options.tools:
+        changes["tools"] = tuple(replace(tool, input_schema=copy.deepcopy(tool.input_schema)) for tool in options.tools)
+    if options.extra_body is not None:
+        changes["extra_body"] = copy.deepcopy(dict(options.extra_body))
+    return replace(options, **changes)
+
+
+ModelNext = Callable[[ModelCall], Awaitable[LLMResponse]]
+ModelMiddleware = Callable[[ModelCall, ModelNext], Awaitable[LLMResponse]]
+"""Advice around a model call: ``async def middleware(call, call_next)``, with ``await call_next(call)``."""

@@ -1,0 +1,221 @@
+"""What a provider's refusal means: HTTP responses and error objects become errors of this library.
+
+Not here: deciding whether to try again (``_transport``). Invariant: texts of a provider are redacted before they are
+cut and before they reach an error, and headers are never kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from ..errors import (
+    AdapterError,
+    LLMAuthenticationError,
+    LLMBadRequestError,
+    LLMConnectionError,
+    LLMRateLimitError,
+    LLMServerError,
+)
+from ..messages import replace_lone_surrogates
+
+__all__ = ["Redactor", "connection_error", "kept", "origin_of", "payload_error", "retry_after_seconds", "status_error"]
+
+Redactor = Callable[[str], str]
+"""Takes secrets out of a text."""
+
+_KEPT_CHARACTERS = 2_000
+_RETRYABLE_CLIENT_ERRORS = frozenset({408, 409, 429})  # timeout, conflict, rate limit: the request itself is fine
+
+
+def status_error(
+    provider: str,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    url: str,
+    redact: Redactor,
+) -> AdapterError:
+    """Return the error for a response that is no success.
+
+    Args:
+        provider: Name of the adapter.
+        status: HTTP status, not 2xx.
+        headers: The response's headers, by lower-case name.
+        body: The start of the body.
+        url: Where the request went.
+        redact: Takes secrets out.
+    """
+    text = body.decode("utf-8", "replace")
+    message, error_type, code = _vendor_words(_parsed(text))
+    if 300 <= status < 400:
+        message = (
+            f"the server redirects to {_target(url, headers)}, and redirects are not followed; "
+            "set base_url to the address that answers"
+        )
+    return _class_for(status)(
+        kept(f"{provider} API error {status}: {message or _phrase(status)}", redact),
+        provider=provider,
+        status=status,
+        retryable=_retryable(status, headers),
+        error_type=error_type,
+        request_id=headers.get("x-request-id"),
+        retry_after=retry_after_seconds(headers),
+        body=kept(text, redact),
+        code=code,
+    )
+
+
+def payload_error(provider: str, error: object, *, body: str, redact: Redactor) -> AdapterError:
+    """Return the error for an error object inside a successful response or a stream.
+
+    Some gateways answer 200 before they know, and put the real HTTP status into ``code``.
+
+    Args:
+        provider: Name of the adapter.
+        error: The value of the ``error`` key.
+        body: The text that the object was read from.
+        redact: Takes secrets out.
+    """
+    message, error_type, code = _vendor_words({"error": error})
+    number = error.get("code") if isinstance(error, dict) else None
+    status = number if isinstance(number, int) and 400 <= number <= 599 else None
+    return _class_for(status or 500)(
+        kept(f"{provider} API error: {message or 'the provider gave no reason'}", redact),
+        provider=provider,
+        status=status,
+        retryable=_retryable(status or 500, {}),
+        error_type=error_type,
+        body=kept(body, redact),
+        code=code,
+    )
+
+
+def connection_error(provider: str, error: Exception, *, url: str, hint: str, redact: Redactor) -> LLMConnectionError:
+    """Return the error for a request that got no response, or whose response broke off.
+
+    Args:
+        provider: Name of the adapter.
+        error: What the HTTP client raised.
+        url: Where the request went.
+        hint: What to do about it.
+        redact: Takes secrets out.
+    """
+    reason = f"{type(error).__name__}: {error}".rstrip(": ")
+    text = f"{provider} API at {origin_of(url)} could not be reached or broke off ({reason}); {hint}"
+    return LLMConnectionError(kept(text, redact), provider=provider)
+
+
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """Return how long the server asks to wait, in seconds; None when it does not say so in a way that makes sense.
+
+    Args:
+        headers: The response's headers, by lower-case name: ``retry-after-ms``, or ``retry-after`` as seconds or date.
+    """
+    wait = _number(headers.get("retry-after-ms"))
+    if wait is not None:
+        return wait / 1_000
+    value = headers.get("retry-after")
+    wait = _number(value)
+    if wait is not None or value is None:
+        return wait
+    until = _date(value)
+    if until is None:
+        return None
+    # The server's own clock, when it tells: ours may be off.
+    now = _date(headers.get("date", "")) or datetime.now(UTC)
+    seconds = (until - now).total_seconds()
+    return seconds if seconds >= 0 else None
+
+
+def kept(text: str, redact: Redactor) -> str:
+    """Return the part of a provider's text that an error may hold: redacted, and cut to 2,000 characters.
+
+    Args:
+        text: The text.
+        redact: Takes secrets out.
+    """
+    return redact(replace_lone_surrogates(text))[:_KEPT_CHARACTERS]
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of a URL, without credentials, path and query.
+
+    Args:
+        url: An absolute URL.
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _class_for(status: int) -> type[AdapterError]:
+    if status in (401, 403):
+        return LLMAuthenticationError
+    if status == 429:
+        return LLMRateLimitError
+    return LLMServerError if status >= 500 else LLMBadRequestError
+
+
+def _retryable(status: int, headers: Mapping[str, str]) -> bool:
+    told = headers.get("x-should-retry")
+    if told in ("true", "false"):
+        return told == "true"
+    return status in _RETRYABLE_CLIENT_ERRORS or status >= 500
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _vendor_words(payload: object) -> tuple[str | None, str | None, str | None]:
+    """Return message, type and code of ``{"error": {...}}``, ``{"error": "..."}`` or the flat form of some servers."""
+    error: Any = payload.get("error", payload) if isinstance(payload, dict) else None
+    if isinstance(error, str):
+        return error or None, None, None
+    if not isinstance(error, dict):
+        return None, None, None
+    words = [error.get(key) for key in ("message", "type", "code")]
+    message, error_type, code = (
+        replace_lone_surrogates(word) if isinstance(word, str) and word else None for word in words
+    )
+    return message, error_type, code
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "the server gave no reason"
+
+
+def _target(url: str, headers: Mapping[str, str]) -> str:
+    try:
+        return origin_of(urljoin(url, headers.get("location", "")))
+    except ValueError:
+        return "an address that cannot be read"
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

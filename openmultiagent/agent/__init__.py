@@ -1,0 +1,58 @@
+"""Agents: their definition, their turn loop, and the run as the steps around it see it."""
+
+from ._agent import Agent
+from ._call import RunCall, RunKind, RunMiddleware, RunNext, TraceIds, copy_input_payload, input_payload
+from ._config import AgentConfig
+from ._environment import DEFAULT_PROVIDER, EventSink, RunEnvironment, lease_adapter
+from ._events import (
+    AgentFinished,
+    AgentStarted,
+    BudgetExceeded,
+    ReasoningDelta,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+    ToolCalled,
+    ToolInputReceived,
+    ToolReturned,
+    TurnFinished,
+    TurnRestarted,
+    TurnStarted,
+)
+from ._execution import cancelled_result, execute_agent, failed_result
+from ._hooks import BeforeRunContext
+from ._stream import AgentStream
+
+__all__ = [
+    "DEFAULT_PROVIDER",
+    "Agent",
+    "AgentConfig",
+    "AgentFinished",
+    "AgentStarted",
+    "AgentStream",
+    "BeforeRunContext",
+    "BudgetExceeded",
+    "EventSink",
+    "ReasoningDelta",
+    "RunCall",
+    "RunEnvironment",
+    "RunKind",
+    "RunMiddleware",
+    "RunNext",
+    "StreamDone",
+    "StreamFailed",
+    "TextDelta",
+    "ToolCalled",
+    "ToolInputReceived",
+    "ToolReturned",
+    "TraceIds",
+    "TurnFinished",
+    "TurnRestarted",
+    "TurnStarted",
+    "cancelled_result",
+    "copy_input_payload",
+    "execute_agent",
+    "failed_result",
+    "input_payload",
+    "lease_adapter",
+]

@@ -1,0 +1,165 @@
+"""An agent with a conversation of its own.
+
+Without an orchestrator around it there are no spans, progress events or online evaluation; the turn loop, the tools, the
+hooks and the agent's own middleware are the same. Invariant: whatever is given to an agent is checked and copied at the call,
+and whatever it gives out is a copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any
+
+import anyio
+from typing_extensions import Self
+
+from ..adapters import AdapterOwner, create_adapter
+from ..budget import BudgetScope, Limits
+from ..cancellation import CancelToken
+from ..identity import RunIdentity, new_run_id, new_span_id, new_trace_id
+from ..messages import (
+    AgentPromptInput,
+    AgentRunInput,
+    LLMMessage,
+    copy_message,
+    copy_messages,
+    prepare_prompt_input,
+    prepare_run_input,
+)
+from ..outcome import AgentRunResult
+from ._config import AgentConfig
+from ._environment import EventSink, RunEnvironment, lease_adapter
+from ._execution import execute_agent
+from ._stream import AgentStream
+
+__all__ = ["Agent"]
+
+Result = AgentRunResult[Any]
+
+
+class Agent:
+    """An agent that can be run, streamed, and talked to.
+
+    ``run`` and ``stream`` are fresh conversations and may be used by several tasks at once; ``prompt`` goes on with the
+    agent's history, one turn at a time. Used as ``async with Agent(...)``, it keeps its connection between runs.
+
+    Args:
+        config: The definition, or a mapping with its fields.
+
+    Raises:
+        ConfigurationError: The definition is wrong, or has no model.
+        InvalidMessageError: Its ``history`` holds something that is no message.
+    """
+
+    def __init__(self, config: AgentConfig | Mapping[str, Any]) -> None:
+        self.config = AgentConfig.of(config)
+        self.name = self.config.name
+        self._owner = AdapterOwner(create_adapter)
+        self._history: list[LLMMessage] = _initial_history(self.config)
+        self._turn = anyio.Lock()
+        lease_adapter(self.config, self._owner)  # a missing model or unknown provider shows here, not in the first run
+
+    def run(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> Coroutine[Any, Any, Result]:  # noqa: A002 - pinned
+        """Return a coroutine that runs a fresh conversation; the history is neither read nor changed.
+
+        Args:
+            input: A string (one user message), or the complete conversation as messages.
+            cancel: Stops the run, which then returns a result with status ``cancelled``.
+
+        Raises:
+            InvalidMessageError: The input is no conversation; raised by the call itself, before anything happens.
+        """
+        messages = prepare_run_input(input).messages
+        return self._execute(messages, cancel=cancel)
+
+    def stream(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> AgentStream:  # noqa: A002 - pinned
+        """Return the stream of a fresh conversation; the run starts when it is entered or iterated.
+
+        Args:
+            input: As for ``run``.
+            cancel: As for ``run``.
+
+        Raises:
+            InvalidMessageError: The input is no conversation; raised by the call itself.
+        """
+        messages = prepare_run_input(input).messages
+        run_id = new_run_id()
+
+        async def runner(sink: EventSink) -> Result:
+            return await self._execute(messages, cancel=cancel, sink=sink, run_id=run_id)
+
+        return AgentStream(run_id, runner)
+
+    def prompt(self, input: AgentPromptInput, *, cancel: CancelToken | None = None) -> Coroutine[Any, Any, Result]:  # noqa: A002 - pinned
+        """Return a coroutine that adds a user turn to the history, runs it, and adds the answer.
+
+        Turn and answer are added together, when the run has succeeded; a failed run leaves the history as it was.
+
+        Args:
+            input: A string, or one user turn as content blocks.
+            cancel: As for ``run``.
+
+        Raises:
+            InvalidMessageError: The input is no user turn; raised by the call itself, and never added to the history.
+        """
+        turn = prepare_prompt_input(input)
+        return self._prompt(turn, cancel)
+
+    def get_history(self) -> list[LLMMessage]:
+        """Return a copy of the turns that ``prompt`` goes on from."""
+        return copy_messages(self._history)
+
+    def reset(self) -> None:
+        """Forget the history, also the part that came from the definition."""
+        self._history = []
+
+    async def aclose(self) -> None:
+        """Close the connections that the agent keeps; a given adapter stays open."""
+        await self._owner.aclose()
+
+    async def __aenter__(self) -> Self:
+        self._owner.is_open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Agent:
+        # Connections and locks are live handles; a copy has its own.
+        other = Agent(copy.deepcopy(self.config, memo))
+        other._history = copy_messages(self._history)  # noqa: SLF001 - the same class
+        return other
+
+    async def _prompt(self, turn: LLMMessage, cancel: CancelToken | None) -> Result:
+        async with self._turn:
+            result = await self._execute(copy_messages([*self._history, turn]), cancel=cancel)
+            if result.success:
+                self._history = [*self._history, copy_message(turn), *copy_messages(result.messages)]
+            return result
+
+    async def _execute(
+        self,
+        messages: list[LLMMessage],
+        *,
+        cancel: CancelToken | None = None,
+        sink: EventSink | None = None,
+        run_id: str | None = None,
+    ) -> Result:
+        identity = RunIdentity(new_run_id() if run_id is None else run_id)
+        environment = RunEnvironment(
+            identity=identity.with_trace(new_trace_id(), new_span_id()),
+            budget=BudgetScope(self.name, Limits(tokens=self.config.max_token_budget)),
+            sink=sink,
+            cancel=cancel,
+        )
+        lease = lease_adapter(self.config, self._owner)
+        return await execute_agent(self.config, messages, environment, lease)
+
+
+def _initial_history(config: AgentConfig) -> list[LLMMessage]:
+    # The config checked them when it was made; they are copied, since whoever holds the config holds its messages, too.
+    return copy_messages([message for message in config.history if isinstance(message, LLMMessage)])

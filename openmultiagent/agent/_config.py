@@ -1,0 +1,184 @@
+"""What an agent is made of, as the user writes it down."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, field, fields, replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, SkipValidation
+
+from .._spec import from_mapping, spec
+from ..adapters import LLMAdapter, ModelMiddleware, ModelSettings
+from ..errors import ConfigurationError
+from ..messages import LLMMessage, coerce_messages
+from ..tools import Tool, ToolMiddleware
+from ..tools import tool as make_tool
+
+__all__ = ["AgentConfig"]
+
+Seconds = Annotated[float, Field(gt=0)]
+PositiveInt = Annotated[int, Field(ge=1)]
+
+
+@spec
+class AgentConfig:
+    """The definition of an agent: frozen, checked when it is made, good for any number of runs.
+
+    Raises:
+        ConfigurationError: A field is unknown or has a value that makes no sense.
+        InvalidMessageError: ``history`` holds something that is no message.
+    """
+
+    __unknown_fields__: ClassVar[dict[str, str]] = {
+        item.name: f"it is a model setting; write settings=ModelSettings({item.name}=...)"
+        for item in fields(ModelSettings)
+    }
+
+    name: Annotated[str, Field(min_length=1, max_length=128)]
+    """Name of the agent, in events, spans and errors."""
+    _: KW_ONLY
+    model: str | None = None
+    """Model name, as the provider knows it; not needed with ``adapter`` or the provider ``embedded``."""
+    provider: str | None = None
+    """Key of the provider; the orchestrator's ``default_provider``, else ``anthropic``. Never guessed from the model."""
+    adapter: SkipValidation[LLMAdapter | None] = None
+    """An adapter to use as it is; it stays its giver's, who closes it."""
+    base_url: str | None = None
+    """Another server that speaks the provider's protocol."""
+    api_key: str | None = field(default=None, repr=False)
+    """The provider's key; its environment variable unless given."""
+    system_prompt: str | None = None
+    description: str | None = None
+    """One sentence on what the agent is for, for the rosters of teams."""
+    history: SkipValidation[Sequence[LLMMessage | Mapping[str, Any]]] = field(default=(), repr=False)
+    """Earlier turns that ``Agent.prompt`` goes on from: messages or message-shaped mappings."""
+    tools: SkipValidation[Sequence[Tool | Callable[..., object]]] = ()
+    """What the agent may call: ``Tool`` objects and typed functions."""
+    disallowed_tools: Sequence[str] = ()
+    """Names of tools that are taken away again."""
+    settings: ModelSettings | None = None
+    """Sampling and provider settings."""
+    max_turns: PositiveInt = 50
+    """The most model calls in a run."""
+    max_tokens: PositiveInt | None = None
+    """The most tokens that one answer may have."""
+    max_token_budget: PositiveInt | None = None
+    """The most tokens, in and out, that a run may use."""
+    timeout: Seconds | None = None
+    """Seconds for a whole run; None is no limit."""
+    call_timeout: Seconds | None = 600.0
+    """Seconds for each model call; None is no limit."""
+    before_run: Callable[..., object] | None = None
+    """Called with a ``BeforeRunContext`` before each run; may rewrite what this run sends."""
+    after_run: Callable[..., object] | None = None
+    """Called with the ``AgentRunResult`` of each run that got an answer; may return another."""
+    model_middleware: SkipValidation[Sequence[ModelMiddleware]] = ()
+    """Advice around this agent's model calls, inside the orchestrator's."""
+    tool_middleware: SkipValidation[Sequence[ToolMiddleware]] = ()
+    """Advice around this agent's tool calls, inside the orchestrator's."""
+
+    def __post_init__(self) -> None:
+        if self.adapter is not None:
+            _check_adapter(self.name, self.adapter)
+        own = {
+            "history": () if self.history == () else tuple(coerce_messages(self.history, root="history")),
+            "tools": tuple(self._as_tool(item) for item in _sequence(self.name, "tools", self.tools)),
+            "disallowed_tools": tuple(self.disallowed_tools),
+            "settings": _as_settings(self.settings),
+            "model_middleware": _callables(self.name, "model_middleware", self.model_middleware),
+            "tool_middleware": _callables(self.name, "tool_middleware", self.tool_middleware),
+        }
+        for key, value in own.items():
+            object.__setattr__(self, key, value)
+        self._check_tool_names()
+
+    @classmethod
+    def of(cls, config: AgentConfig | Mapping[str, Any]) -> AgentConfig:
+        """Return the config itself, or one made from a mapping with its fields.
+
+        Args:
+            config: A config or a mapping; the mapping is left as it is.
+
+        Raises:
+            ConfigurationError: It is neither, or a field is wrong.
+        """
+        if isinstance(config, cls):
+            return config
+        if isinstance(config, Mapping):
+            return from_mapping(cls, config)
+        raise ConfigurationError(f"config must be an AgentConfig or a mapping with its fields, got {config!r:.100}")
+
+    @property
+    def granted_tools(self) -> tuple[Tool, ...]:
+        """The tools that the model is offered."""
+        return tuple(item for item in self.tools if isinstance(item, Tool) and item.name not in self.disallowed_tools)
+
+    def replace(self, **changes: Any) -> AgentConfig:
+        """Return the config with some fields changed.
+
+        Args:
+            changes: Field values by name.
+        """
+        return replace(self, **changes)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AgentConfig:
+        # Adapters, hooks and tools are live handles: a copied definition uses the same ones.
+        shared = {"adapter", "tools", "before_run", "after_run", "model_middleware", "tool_middleware"}
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return AgentConfig(**{k: v if k in shared else copy.deepcopy(v, memo) for k, v in values.items()})
+
+    def _as_tool(self, item: object) -> Tool:
+        if isinstance(item, Tool):
+            return item
+        if isinstance(item, str):
+            raise ConfigurationError(
+                f"agent {self.name!r}: tools has the name {item!r}, and there is no such built-in tool"
+            )
+        if callable(item):
+            return make_tool(item)
+        raise ConfigurationError(
+            f"agent {self.name!r}: tools takes Tool objects and typed functions, got {item!r:.100}"
+        )
+
+    def _check_tool_names(self) -> None:
+        names: set[str] = set()
+        for item in self.tools:
+            name = item.name if isinstance(item, Tool) else ""
+            if name in names:
+                raise ConfigurationError(f"agent {self.name!r} has two tools named {name!r}; rename one")
+            names.add(name)
+        for name in self.disallowed_tools:
+            if name not in names:
+                raise ConfigurationError(
+                    f"agent {self.name!r}: disallowed_tools names {name!r}, which is not among its tools"
+                )
+
+
+def _check_adapter(name: str, adapter: object) -> None:
+    if not isinstance(getattr(adapter, "name", None), str) or not callable(getattr(adapter, "chat", None)):
+        raise ConfigurationError(
+            f"agent {name!r}: adapter must have a name and an async chat(messages, options), got {adapter!r:.100}"
+        )
+
+
+def _as_settings(settings: object) -> ModelSettings | None:
+    return (
+        settings if settings is None or isinstance(settings, ModelSettings) else from_mapping(ModelSettings, settings)
+    )  # type: ignore[arg-type]
+
+
+def _sequence(name: str, what: str, items: object) -> Sequence[object]:
+    if isinstance(items, str | bytes) or not isinstance(items, Sequence):
+        raise ConfigurationError(f"agent {name!r}: {what} must be a list, got {items!r:.100}")
+    return items
+
+
+def _callables(name: str, what: str, items: Sequence[object]) -> tuple[object, ...]:
+    for item in _sequence(name, what, items):
+        if not callable(item):
+            raise ConfigurationError(
+                f"agent {name!r}: {what} takes async callables (call, call_next), got {item!r:.100}"
+            )
+    return tuple(items)

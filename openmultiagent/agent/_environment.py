@@ -1,0 +1,73 @@
+"""What surrounds an agent's run: who it is, what it may use, who listens, and which adapter it talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..adapters import AdapterLease, AdapterOwner, ModelMiddleware, create_adapter
+from ..budget import BudgetScope
+from ..cancellation import CancelToken
+from ..errors import ConfigurationError
+from ..events import Event
+from ..identity import MetadataValue, RunIdentity
+from ..tools import ToolMiddleware
+from ._config import AgentConfig
+
+__all__ = ["DEFAULT_PROVIDER", "EventSink", "RunEnvironment", "lease_adapter"]
+
+DEFAULT_PROVIDER = "anthropic"
+"""The provider when neither the agent nor the orchestrator names one."""
+
+_NO_MODEL_NEEDED = frozenset({"embedded"})
+
+EventSink = Callable[[Event[Any]], Awaitable[None]]
+"""Where the events of a stream go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnvironment:
+    """The surroundings of one run; nothing in it is shared with another run but adapters and middleware."""
+
+    identity: RunIdentity
+    budget: BudgetScope
+    """The run's own scope: its usage is the usage of the run."""
+    phase: str = "agent"
+    """What the run is for."""
+    model_middleware: Sequence[ModelMiddleware] = ()
+    """The orchestrator's, outside the agent's own."""
+    tool_middleware: Sequence[ToolMiddleware] = ()
+    """The orchestrator's, outside the agent's own."""
+    model_tracing: Sequence[ModelMiddleware] = ()
+    """Between the budget and the adapter."""
+    tool_tracing: Sequence[ToolMiddleware] = ()
+    """Between the budget and the tool."""
+    sink: EventSink | None = None
+    """Where stream events go; None when nobody listens, so that none are made."""
+    cancel: CancelToken | None = None
+    metadata: dict[str, MetadataValue] | None = None
+
+
+def lease_adapter(config: AgentConfig, owner: AdapterOwner | None = None) -> AdapterLease:
+    """Return the adapter of an agent; nothing is connected yet.
+
+    Args:
+        config: The agent.
+        owner: Keeps adapters between runs; without one the run closes what it gets.
+
+    Raises:
+        ConfigurationError: There is no model, or the provider is unknown.
+    """
+    if config.adapter is not None:
+        return AdapterLease(config.adapter, owned=False)
+    provider = DEFAULT_PROVIDER if config.provider is None else config.provider
+    if config.model is None and provider not in _NO_MODEL_NEEDED:
+        raise ConfigurationError(
+            f"agent {config.name!r} has no model: set model=..., or give it an adapter (there is no default model)"
+        )
+    try:
+        source = AdapterOwner(create_adapter) if owner is None else owner
+        return source.lease(provider, base_url=config.base_url, api_key=config.api_key)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"agent {config.name!r}: {error}") from None

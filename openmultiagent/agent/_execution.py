@@ -1,0 +1,195 @@
+"""One run of an agent, from its validated input to its result.
+
+The single engine behind ``Agent.run``, ``prompt`` and ``stream`` and behind the orchestrator. A run that fails returns a
+result, with the messages and the usage that it had got to; the only thing that leaves here as an exception is a cancellation
+from outside (and what ends the process). The history in the result is closed on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import anyio
+
+from ..adapters import AdapterLease, LLMAdapter
+from ..errors import (
+    ConfigurationError,
+    CostBudgetExceededError,
+    InvalidMessageError,
+    OpenMultiAgentError,
+    RunError,
+    TokenBudgetExceededError,
+)
+from ..messages import LLMMessage
+from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure
+from ._config import AgentConfig
+from ._environment import RunEnvironment
+from ._hooks import apply_after_run, apply_before_run
+from ._runner import AgentRunner
+from ._turns import RunProgress
+
+__all__ = ["cancelled_result", "execute_agent", "failed_result"]
+
+Result = AgentRunResult[Any]
+
+
+async def execute_agent(
+    config: AgentConfig, messages: list[LLMMessage], environment: RunEnvironment, lease: AdapterLease
+) -> Result:
+    """Run an agent in a fresh conversation and return its result.
+
+    Args:
+        config: The agent.
+        messages: The validated input; owned by the run from now on.
+        environment: The run's surroundings.
+        lease: The adapter; closed at the end if it was made for this run.
+    """
+    run = _Run(config, messages, environment, lease.adapter)
+    cancel = environment.cancel
+    result: Result | None = None
+    try:
+        with nullcontext() if cancel is None else cancel.scope():
+            result = await run.with_hooks()
+    finally:
+        await lease.aclose()
+    if result is None:  # only the token's scope swallows a cancellation
+        return _stopped(run.progress, environment, None if cancel is None else cancel.reason)
+    return result
+
+
+class _Run:
+    def __init__(
+        self, config: AgentConfig, messages: list[LLMMessage], environment: RunEnvironment, adapter: LLMAdapter
+    ) -> None:
+        self.config = config
+        self.environment = environment
+        self.adapter = adapter
+        self.progress = RunProgress(messages)
+
+    async def with_hooks(self) -> Result:
+        try:
+            effective = await apply_before_run(self.config, list(self.progress.conversation))
+        except Exception as error:  # noqa: BLE001 - isolation boundary: a hook fails the run, not its caller
+            return _failed(self.progress, self.environment, error, "callback", None)
+        self.progress = RunProgress(effective)
+        result = await self.within_limits()
+        if result.error is not None and result.status.code != "budget_exhausted" and result.stop_reason != "timeout":
+            return result  # there is no answer for the hook to look at
+        try:
+            return await apply_after_run(self.config, result)
+        except Exception as error:  # noqa: BLE001 - isolation boundary: a hook fails the run, not its caller
+            return _failed(self.progress, self.environment, error, "callback", None)
+
+    async def within_limits(self) -> Result:
+        error: Exception | None = None
+        runner = AgentRunner(self.config, self.adapter, self.environment, self.progress)
+        with _deadline(self.config.timeout) as timer:
+            try:
+                await runner.run()
+            except Exception as caught:  # noqa: BLE001 - isolation boundary: a failing run is a result
+                error = caught
+            finally:
+                self.progress.close()
+        if timer is not None and timer.cancelled_caught:
+            return _timed_out(self.progress, self.config, self.environment)
+        if error is not None:
+            return _failed(self.progress, self.environment, error, _kind_of(error, runner), self.adapter.name)
+        return _finished(self.progress, self.environment)
+
+
+@contextmanager
+def _deadline(seconds: float | None) -> Iterator[anyio.CancelScope | None]:
+    if seconds is None:
+        yield None
+        return
+    with anyio.move_on_after(seconds) as scope:
+        yield scope
+
+
+def _kind_of(error: Exception, runner: AgentRunner) -> ErrorKind | None:
+    if error is runner.model.adapter_error:
+        return "validation" if isinstance(error, ConfigurationError) else "provider"
+    if isinstance(error, InvalidMessageError):
+        return "provider"  # what the adapter returned is no assistant turn
+    if not isinstance(error, OpenMultiAgentError) or type(error) is RunError:
+        return "callback"  # a middleware, or the cost estimator
+    return None
+
+
+def _finished(progress: RunProgress, environment: RunEnvironment) -> Result:
+    overrun = environment.budget.overrun()
+    if overrun is not None:
+        return _failed(progress, environment, overrun, None, None)
+    return _result(progress, environment, status=RunStatus("ok"), stop_reason=progress.stop_reason)
+
+
+def _stopped(progress: RunProgress, environment: RunEnvironment, message: str | None) -> Result:
+    info = ErrorInfo(kind="cancellation", message=message, retryable=False)
+    status = RunStatus("cancelled", message)
+    return _result(progress, environment, status=status, stop_reason="cancelled", error_info=info)
+
+
+def _timed_out(progress: RunProgress, config: AgentConfig, environment: RunEnvironment) -> Result:
+    error = TimeoutError(f'Agent "{config.name}" exceeded its run timeout of {config.timeout:g}s')
+    info = ErrorInfo(kind="timeout", name="TimeoutError", message=str(error), retryable=True)
+    status = RunStatus("timeout", str(error))
+    return _result(progress, environment, status=status, stop_reason="timeout", error_info=info, error=error)
+
+
+def _failed(
+    progress: RunProgress,
+    environment: RunEnvironment,
+    error: Exception,
+    kind: ErrorKind | None,
+    provider: str | None,
+) -> Result:
+    status, info = classify_failure(error, kind=kind, provider=provider, attempt=environment.identity.attempt)
+    failed = _result(
+        progress, environment, status=status, stop_reason=_stop_reason(status), error_info=info, error=error
+    )
+    if isinstance(error, TokenBudgetExceededError | CostBudgetExceededError):
+        return failed  # the answers before the limit still are the output
+    return failed.replace(output=info.message or "")
+
+
+def _stop_reason(status: RunStatus) -> StopReason:
+    if status.code == "budget_exhausted":
+        return "budget"
+    return "timeout" if status.code == "timeout" else "error"
+
+
+def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunStatus, **fields: Any) -> Result:
+    return AgentRunResult(
+        success=status.code == "ok",
+        status=status,
+        output=progress.output(),
+        messages=progress.produced(),
+        token_usage=environment.budget.usage,
+        tool_calls=tuple(progress.records),
+        identity=environment.identity,
+        metadata=None if environment.metadata is None else dict(environment.metadata),
+        **fields,
+    )
+
+
+def failed_result(environment: RunEnvironment, error: Exception, *, kind: ErrorKind | None = None) -> Result:
+    """Return the result of a run that failed outside its turns.
+
+    Args:
+        environment: The run's surroundings.
+        error: What was raised.
+        kind: Where it came from.
+    """
+    return _failed(RunProgress([]), environment, error, kind, None)
+
+
+def cancelled_result(environment: RunEnvironment, *, reason: str | None = None) -> Result:
+    """Return the result of a run that was cancelled before its first turn.
+
+    Args:
+        environment: The run's surroundings.
+        reason: Why, as the canceller said.
+    """
+    return _stopped(RunProgress([]), environment, reason)

@@ -1,0 +1,101 @@
+"""What a run has come to so far: its conversation, its records, and why it stopped.
+
+Invariant: ``messages`` is a valid history at every moment that somebody else can see it. A tool call that will get no result
+any more gets one that says so (``close``), whatever ended the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ..messages import (
+    ContentBlock,
+    Conversation,
+    LLMMessage,
+    Role,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    copy_messages,
+)
+from ..outcome import StopReason, ToolCallRecord
+
+__all__ = ["RunProgress"]
+
+_NOT_EXECUTED = "Not executed: the run ended before this call was made."
+
+
+class RunProgress:
+    """The state of one run, which nobody else holds.
+
+    Args:
+        messages: The effective input; owned by the run from now on.
+    """
+
+    def __init__(self, messages: list[LLMMessage]) -> None:
+        self.conversation = Conversation(messages)
+        self.turns = 0
+        self.records: list[ToolCallRecord] = []
+        self.stop_reason: StopReason = "end_turn"
+        self._input_length = len(messages)
+        self._open: dict[str, ToolUseBlock] = {}
+        self._finished: dict[str, ToolResultBlock] = {}
+
+    def add_answer(self, content: Sequence[ContentBlock]) -> list[ToolUseBlock]:
+        """Append an assistant turn and return its tool calls.
+
+        Args:
+            content: The blocks of the answer; owned by the run from now on.
+
+        Raises:
+            InvalidMessageError: The adapter returned something that is no assistant turn.
+        """
+        self.conversation.append(LLMMessage.new(Role.ASSISTANT, list(content)))
+        calls = [block for block in content if isinstance(block, ToolUseBlock)]
+        self._open = {}
+        for call in calls:
+            if call.id in self._open:
+                # Two calls of one id could not be told apart by their results.
+                call.id = f"{call.id}-{len(self._open) + 1}"
+            self._open[call.id] = call
+        self._finished = {}
+        return calls
+
+    def finish_call(self, block: ToolResultBlock, record: ToolCallRecord) -> None:
+        """Keep the result of one call of the current turn.
+
+        Args:
+            block: What the model will read.
+            record: What the result of the run says about it.
+        """
+        self._finished[block.tool_use_id] = block
+        self.records.append(record)
+
+    def close(self, why: str = _NOT_EXECUTED) -> list[ToolResultBlock]:
+        """Answer the tool calls of the current turn, in their order, and return the answers.
+
+        Args:
+            why: The text for calls that have no result.
+        """
+        results = [
+            self._finished.get(call_id) or ToolResultBlock(tool_use_id=call_id, content=why, is_error=True)
+            for call_id in self._open
+        ]
+        order = {call_id: position for position, call_id in enumerate(self._open)}
+        tail = len(self.records) - len(self._finished)
+        self.records[tail:] = sorted(self.records[tail:], key=lambda record: order[record.tool_use_id])
+        if results:
+            self.conversation.append(LLMMessage.new(Role.USER, list(results)))
+        self._open, self._finished = {}, {}
+        return results
+
+    def produced(self) -> list[LLMMessage]:
+        """Return copies of the messages that the run has added to its input."""
+        return copy_messages(self.conversation[self._input_length :])
+
+    def output(self) -> str:
+        """Return the text of the last assistant turn, without its reasoning."""
+        for index in range(len(self.conversation) - 1, self._input_length - 1, -1):
+            message = self.conversation[index]
+            if message.role == Role.ASSISTANT:
+                return "".join(block.text for block in message.content if isinstance(block, TextBlock))
+        return ""

@@ -1,0 +1,104 @@
+"""What is stored of an online evaluation, and the store in memory."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from ..identity import MetadataValue, RunIdentity
+from ..messages import LLMMessage
+from ..redaction import redact_sensitive_text
+from ..usage import TokenUsage
+
+__all__ = ["EvalRecord", "EvalStore", "InMemoryEvalStore", "PayloadMode", "payload_text"]
+
+PayloadMode = Literal["none", "redacted", "full"]
+
+_MAX_PAYLOAD = 8192
+"""Characters of an input or output that are stored at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalRecord:
+    """One scorer's verdict on one run."""
+
+    timestamp: datetime
+    identity: RunIdentity
+    scorer: str
+    scorer_version: str | None
+    status: Literal["scored", "scorer_error"]
+    score: float | None = None
+    passed: bool | None = None
+    reason: str | None = None
+    """Redacted and cut."""
+    details: dict[str, MetadataValue] | None = None
+    error: str | None = None
+    """Class and redacted text of a scorer's failure."""
+    metadata: dict[str, MetadataValue] | None = None
+    usage: TokenUsage
+    duration: float
+    """Seconds that the run took."""
+    input: str | None = None
+    """Stored only when payloads are."""
+    output: str | None = None
+    """Stored only when payloads are."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain JSON data."""
+        return {**asdict(self), "timestamp": self.timestamp.isoformat(), "usage": self.usage.to_dict()}
+
+
+class EvalStore(Protocol):
+    """Where records go."""
+
+    async def append(self, records: Sequence[EvalRecord]) -> None:
+        """Store the records of one run.
+
+        Args:
+            records: One per scorer.
+
+        Raises:
+            StoreError: They could not be stored.
+        """
+        ...
+
+
+class InMemoryEvalStore:
+    """Keeps the newest records in memory.
+
+    Args:
+        max_records: How many.
+    """
+
+    def __init__(self, max_records: int = 10_000) -> None:
+        self._records: deque[EvalRecord] = deque(maxlen=max_records)
+
+    @property
+    def records(self) -> list[EvalRecord]:
+        """The stored records, oldest first."""
+        return list(self._records)
+
+    async def append(self, records: Sequence[EvalRecord]) -> None:
+        """Store the records of one run.
+
+        Args:
+            records: One per scorer.
+        """
+        self._records.extend(records)
+
+
+def payload_text(value: str | Sequence[LLMMessage], mode: PayloadMode) -> str | None:
+    """Return what is stored of an input or output: nothing, or at most 8,192 characters of it.
+
+    Args:
+        value: A text or a conversation.
+        mode: What the application allows.
+    """
+    if mode == "none":
+        return None
+    text = value if isinstance(value, str) else json.dumps([m.to_dict() for m in value], ensure_ascii=False)
+    return (redact_sensitive_text(text) if mode == "redacted" else text)[:_MAX_PAYLOAD]

@@ -1,0 +1,171 @@
+"""Scorers: functions that judge one finished run.
+
+A scorer that fails is a failed evaluation, never a score of 0.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, overload
+
+import anyio
+
+from ..errors import ConfigurationError, RunError
+from ..identity import MetadataValue, RunIdentity
+from ..messages import LLMMessage
+from ..outcome import AgentRunResult, RunStatus
+
+__all__ = ["Score", "Scorer", "ScorerContext", "scorer"]
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a scorer thinks of a run.
+
+    Raises:
+        ConfigurationError: The score is not a number from 0 to 1.
+    """
+
+    score: float
+    """From 0 (bad) to 1 (good)."""
+    passed: bool | None = None
+    """Whether it is good enough, if the scorer has an opinion on that."""
+    reason: str | None = None
+    """One sentence for people."""
+    details: Mapping[str, MetadataValue] | None = None
+    """Further facts, as flat values."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.score, bool) or not isinstance(self.score, int | float):
+            raise ConfigurationError(f"score must be a number from 0 to 1, got {type(self.score).__name__}")
+        if not math.isfinite(self.score) or not 0 <= self.score <= 1:
+            raise ConfigurationError(f"score must be a number from 0 to 1, got {self.score!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerContext(Generic[R]):
+    """A finished run, as a scorer sees it; everything in it is the scorer's own copy."""
+
+    input: str | list[LLMMessage]
+    """What the run was given, in the form in which it was given."""
+    output: str
+    """The text of its answer."""
+    result: R
+    """Its whole result."""
+    identity: RunIdentity
+    status: RunStatus
+    metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
+    """The metadata that the caller gave to the run."""
+    duration: float
+    """Seconds that the run took."""
+    expected: object = None
+    """The right answer, when an evaluation set has one; None online."""
+    case: object = None
+    """The case of an evaluation set; None online."""
+    trace: object = None
+    """The stored trace of the run, when there is one; None online."""
+
+
+ScoreFunction = Callable[[ScorerContext[Any]], Score | float | bool | Awaitable[Score | float | bool]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scorer:
+    """A named function that judges a run; made by ``@scorer``."""
+
+    name: str
+    function: ScoreFunction
+    version: str | None = None
+    """Names what the scorer measures; scores of different versions are not compared."""
+    timeout: float | None = 60.0
+    """Seconds that one judgement may take."""
+
+    async def score(self, context: ScorerContext[AgentRunResult[Any]]) -> Score:
+        """Judge a run.
+
+        A plain function runs in a worker thread, so that it does not hold up the runs that go on meanwhile.
+
+        Args:
+            context: The finished run.
+
+        Raises:
+            RunError: The function took too long, or returned something that is no score.
+            Exception: Whatever the function raised.
+        """
+        with anyio.move_on_after(math.inf if self.timeout is None else self.timeout):
+            return self._checked(await self._call(context))
+        raise RunError(f"scorer {self.name!r} took longer than {self.timeout:g}s")
+
+    async def _call(self, context: ScorerContext[Any]) -> object:
+        if _is_async(self.function):
+            returned: object = self.function(context)
+        else:
+            returned = await anyio.to_thread.run_sync(self.function, context, abandon_on_cancel=True)
+        return await returned if inspect.isawaitable(returned) else returned
+
+    def _checked(self, returned: object) -> Score:
+        if isinstance(returned, Score):
+            return returned
+        if isinstance(returned, bool):
+            return Score(1.0 if returned else 0.0, passed=returned)
+        if isinstance(returned, int | float):
+            return Score(float(returned))
+        raise RunError(f"scorer {self.name!r} must return a Score, a number or a bool, got {type(returned).__name__}")
+
+
+@overload
+def scorer(function: ScoreFunction, /) -> Scorer: ...
+
+
+@overload
+def scorer(
+    *, name: str | None = None, version: str | None = None, timeout: float | None = 60.0
+) -> Callable[[ScoreFunction], Scorer]: ...
+
+
+def scorer(
+    function: ScoreFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    timeout: float | None = 60.0,
+) -> Scorer | Callable[[ScoreFunction], Scorer]:
+    """Turn a function ``(context) -> Score | float | bool``, plain or async, into a scorer.
+
+    ``True`` and ``False`` mean ``Score(1.0, passed=True)`` and ``Score(0.0, passed=False)``.
+
+    Args:
+        function: The function, when the decorator is used without arguments.
+        name: The scorer's name; the function's own unless given.
+        version: Names what it measures.
+        timeout: Seconds that one judgement may take; None is no limit.
+
+    Raises:
+        ConfigurationError: The name is blank, the timeout is no positive number, or the function cannot be called.
+    """
+    if timeout is not None and not timeout > 0:
+        raise ConfigurationError(f"scorer timeout must be a positive number of seconds or None, got {timeout!r}")
+
+    def make(target: ScoreFunction) -> Scorer:
+        if not callable(target):
+            raise ConfigurationError(f"@scorer takes a function (context) -> Score | float | bool, got {target!r:.100}")
+        found = name if name is not None else getattr(target, "__name__", type(target).__name__)
+        if not found.strip():
+            raise ConfigurationError("a scorer needs a name that is not blank")
+        return Scorer(name=found, function=target, version=version, timeout=timeout)
+
+    return make if function is None else make(function)
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    call = getattr(function, "__call__", None)  # noqa: B004 - its kind matters, not whether it is callable
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

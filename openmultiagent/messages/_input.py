@@ -1,0 +1,187 @@
+"""What callers hand in, and a run's own conversation.
+
+Everything is checked and copied at the call that takes it: nothing that its caller does later reaches the run.
+Invariant: what these functions return belongs to nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from ..errors import InvalidMessageError
+from ._copy import copy_messages
+from ._faults import Fault
+from ._json import check_unicode
+from ._models import ContentBlock, LLMMessage, Role, TextBlock
+from ._validation import as_list, is_sequence, read_messages
+
+__all__ = [
+    "AgentPromptInput",
+    "AgentRunInput",
+    "Conversation",
+    "PreparedRunInput",
+    "assert_valid_messages",
+    "coerce_messages",
+    "prepare_prompt_input",
+    "prepare_run_input",
+]
+
+AgentRunInput = str | Sequence[LLMMessage | Mapping[str, Any]]
+"""A prompt, or a whole conversation as messages or mappings like messages."""
+
+AgentPromptInput = str | Sequence[ContentBlock | Mapping[str, Any]]
+"""A prompt, or the blocks of one user turn."""
+
+
+class Conversation(Sequence[LLMMessage]):
+    """A run's own conversation, which only grows.
+
+    Every message in it is valid, and nobody changes one; so whoever is handed a conversation need not check it again,
+    and a run's checks cost what is new, not what there is.
+
+    Args:
+        messages: Valid messages that belong to nobody else, such as ``coerce_messages`` returns.
+    """
+
+    __slots__ = ("_messages",)
+
+    def __init__(self, messages: Iterable[LLMMessage] = ()) -> None:
+        self._messages = list(messages)
+
+    @overload
+    def __getitem__(self, index: int) -> LLMMessage: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[LLMMessage]: ...
+    def __getitem__(self, index: int | slice) -> LLMMessage | list[LLMMessage]:
+        return self._messages[index]
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[LLMMessage]:
+        return iter(self._messages)
+
+    def __repr__(self) -> str:
+        return f"Conversation({len(self._messages)} messages)"
+
+    def append(self, message: LLMMessage) -> None:
+        """Add a message, which belongs to the conversation from now on.
+
+        Args:
+            message: A message that nobody else will change.
+
+        Raises:
+            InvalidMessageError: It is not valid.
+        """
+        self.extend([message])
+
+    def extend(self, messages: Iterable[LLMMessage]) -> None:
+        """Add messages, which belong to the conversation from now on; all or none.
+
+        Args:
+            messages: Messages that nobody else will change.
+
+        Raises:
+            InvalidMessageError: One of them is not valid.
+        """
+        self._messages.extend(read_messages(messages, "messages", start=len(self._messages)))
+
+    def copy(self) -> list[LLMMessage]:
+        """Return copies of the messages, for their receiver to keep and change."""
+        return copy_messages(self._messages)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRunInput:
+    """The input of a run, checked and copied."""
+
+    messages: list[LLMMessage]
+    """The conversation, in private copies."""
+    structured: bool
+    """Whether the caller gave messages, not a string."""
+    prompt: str | None = None
+    """The string that the caller gave."""
+
+
+def assert_valid_messages(messages: object) -> None:
+    """Check a conversation: messages, or mappings like messages.
+
+    Args:
+        messages: Anything.
+
+    Raises:
+        InvalidMessageError: It is not valid; the path names the first fault.
+    """
+    if not isinstance(messages, Conversation):
+        read_messages(as_list(messages, "messages"), "messages")
+
+
+def coerce_messages(value: object, *, root: str = "messages") -> list[LLMMessage]:
+    """Check messages, or mappings like messages, and return private copies.
+
+    Args:
+        value: Anything. A ``Conversation`` is copied without a check.
+        root: What errors call it.
+
+    Raises:
+        InvalidMessageError: It is not valid; the path names the first fault.
+    """
+    if isinstance(value, Conversation):
+        return value.copy()
+    return copy_messages(read_messages(as_list(value, root), root))
+
+
+def prepare_run_input(input: object, *, backend_kind: str | None = None) -> PreparedRunInput:  # noqa: A002 - public name
+    """Check and copy what a run was given.
+
+    Args:
+        input: A prompt, or a non-empty conversation.
+        backend_kind: The kind of the external backend that runs it, which takes prompts only.
+
+    Raises:
+        InvalidMessageError: It is neither, or the backend cannot take it.
+    """
+    if isinstance(input, str):
+        return PreparedRunInput([_user_turn(input)], structured=False, prompt=str.__str__(input))
+    messages = coerce_messages(input)
+    if not messages:
+        raise InvalidMessageError(
+            "messages must not be empty; pass a prompt string or at least one message", path="messages"
+        )
+    _refuse_for_backend(backend_kind)
+    return PreparedRunInput(messages, structured=True)
+
+
+def prepare_prompt_input(input: object, *, backend_kind: str | None = None) -> LLMMessage:  # noqa: A002 - public name
+    """Check and copy one user turn.
+
+    Args:
+        input: A prompt, or the content blocks of the turn.
+        backend_kind: The kind of the external backend that runs it, which takes prompts only.
+
+    Raises:
+        InvalidMessageError: It is neither, or the backend cannot take it.
+    """
+    if isinstance(input, str):
+        return _user_turn(input)
+    content = list(input) if is_sequence(input) else input  # what is no sequence is refused with its path below
+    turn = coerce_messages([{"role": Role.USER, "content": content}])
+    _refuse_for_backend(backend_kind)
+    return turn[0]
+
+
+def _user_turn(prompt: str) -> LLMMessage:
+    try:
+        check_unicode(prompt)
+    except Fault as fault:
+        raise fault.at("messages[0].content[0].text") from None
+    return LLMMessage(role=Role.USER, content=[TextBlock(text=prompt)])
+
+
+def _refuse_for_backend(kind: str | None) -> None:
+    if kind is not None:
+        raise InvalidMessageError(
+            f"messages cannot be forwarded: the {kind} backend accepts string prompts only; pass a str", path="messages"
+        )

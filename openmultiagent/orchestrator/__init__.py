@@ -1,0 +1,9 @@
+"""The orchestrator: the entry points, and everything around a run."""
+
+from ..agent import AgentFinished, AgentStarted, BudgetExceeded
+from ._facade import OpenMultiAgent
+
+__all__ = ["OpenMultiAgent", "ProgressEvent"]
+
+ProgressEvent = AgentStarted | AgentFinished | BudgetExceeded
+"""Every kind of progress event."""

@@ -1,0 +1,113 @@
+"""One entry-point call, from the prepared run to its result: the onion.
+
+Every entry point goes through ``execute``. The chain is composed here, once per run, and the core builds a fresh agent inside
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from .._middleware import compose_run, isolate_results
+from ..adapters import AdapterOwner, ModelMiddleware
+from ..agent import AgentConfig, EventSink, RunCall, RunEnvironment, RunMiddleware, execute_agent, lease_adapter
+from ..cancellation import CancelToken
+from ..evaluation import EvaluationSink
+from ..events import EventBus
+from ..outcome import AgentRunResult
+from ..tools import ToolMiddleware
+from ..tracing import Tracing
+from ._steps import RunSteps, copy_middleware_result
+
+__all__ = ["Machinery", "execute"]
+
+Result = AgentRunResult[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machinery:
+    """What all runs of an orchestrator have in common."""
+
+    evaluation: EvaluationSink
+    tracing: Tracing
+    adapters: AdapterOwner
+    middleware: Sequence[RunMiddleware]
+    model_middleware: Sequence[ModelMiddleware]
+    tool_middleware: Sequence[ToolMiddleware]
+
+
+async def execute(
+    machinery: Machinery,
+    call: RunCall,
+    config: AgentConfig,
+    bus: EventBus,
+    *,
+    cancel: CancelToken | None = None,
+    sink: EventSink | None = None,
+) -> Result:
+    """Run an agent with everything around it.
+
+    Args:
+        machinery: What the orchestrator has.
+        call: The run.
+        config: The agent.
+        bus: The run's progress events.
+        cancel: Stops the run.
+        sink: Where the events of a stream go, if there is one.
+    """
+
+    def environment(this: RunCall) -> RunEnvironment:
+        return RunEnvironment(
+            identity=this.trace_ids.fill(this.identity),
+            budget=this.budget,
+            model_middleware=machinery.model_middleware,
+            tool_middleware=machinery.tool_middleware,
+            model_tracing=(machinery.tracing.chat,),
+            tool_tracing=(machinery.tracing.execute_tool,),
+            sink=sink,
+            cancel=cancel,
+            metadata=this.metadata,
+        )
+
+    async def core(this: RunCall) -> Result:
+        # A fresh agent: its conversation, tools and adapter lease belong to this call alone.
+        lease = lease_adapter(config, machinery.adapters)
+        return await execute_agent(config, this.messages, environment(this), lease)
+
+    steps = RunSteps(bus, environment)
+    user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
+    ours = [machinery.tracing.run, steps.progress, steps.budget, steps.guard]
+    if machinery.evaluation.is_active:
+        ours.insert(0, machinery.evaluation.around)
+    operation = compose_run([*ours, *user], core)
+    return await _with_listeners(bus, lambda: operation(call))
+
+
+async def _with_listeners(bus: EventBus, operation: Callable[[], Awaitable[Result]]) -> Result:
+    if not bus.needs_service:
+        try:
+            return await operation()
+        finally:
+            bus.close()
+            if bus.needs_service:  # a plain function has returned an awaitable
+                await bus.serve()
+    result: Result | None = None
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(bus.serve)
+        try:
+            result = await operation()
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised below, outside the group, which would wrap it
+            failure = error
+        finally:
+            bus.close()
+    if failure is not None:
+        raise failure
+    assert result is not None  # noqa: S101 - neither raised nor cancelled
+    return result

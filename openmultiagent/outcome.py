@@ -1,0 +1,299 @@
+"""How a run ended: its status, the failure behind it, and the result of an agent's run.
+
+Results are frozen values. What they hold (messages, the inputs of tool calls) is the holder's own: whoever is handed a result
+is handed a copy of it (``copy_result``).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, Literal, TypeVar
+
+from .errors import (
+    AdapterError,
+    CostBudgetExceededError,
+    EgressPolicyError,
+    LLMCallTimeoutError,
+    OpenMultiAgentError,
+    RoutingTimeoutError,
+    TokenBudgetExceededError,
+)
+from .identity import MetadataValue, RunIdentity
+from .messages import LLMMessage, copy_messages
+from .redaction import redact_sensitive_text
+from .usage import TokenUsage
+
+__all__ = [
+    "AgentRunResult",
+    "ErrorInfo",
+    "ErrorKind",
+    "RunStatus",
+    "StatusCode",
+    "StopReason",
+    "ToolCallRecord",
+    "classify_failure",
+    "copy_result",
+    "is_retryable_error",
+]
+
+T = TypeVar("T")
+
+StatusCode = Literal["ok", "error", "cancelled", "timeout", "budget_exhausted", "rejected", "suspended", "skipped"]
+StopReason = Literal[
+    "end_turn",
+    "max_turns",
+    "max_tokens",
+    "content_filter",
+    "loop",
+    "budget",
+    "cancelled",
+    "timeout",
+    "suspended",
+    "error",
+]
+ErrorKind = Literal[
+    "provider",
+    "tool",
+    "framework",
+    "callback",
+    "validation",
+    "timeout",
+    "cancellation",
+    "budget",
+    "store",
+    "exporter",
+    "unknown",
+]
+
+_MAX_STATUS_TEXT = 256
+_MAX_ERROR_TEXT = 1024
+_RETRYABLE_STATUS = frozenset({408, 409, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """The outcome in one word, and a sentence for people; ``str(status)`` is the word."""
+
+    code: StatusCode
+    message: str | None = None
+    """Redacted and cut to 256 characters."""
+
+    def __str__(self) -> str:
+        return self.code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorInfo:
+    """What is known about a failure, as plain data without secrets."""
+
+    kind: ErrorKind
+    """Where it came from."""
+    name: str | None = None
+    """Class of the exception."""
+    code: str | None = None
+    """The error's own code."""
+    message: str | None = None
+    """Redacted and cut to 1,024 characters."""
+    retryable: bool | None = None
+    """Whether the same run may succeed later."""
+    http_status: int | None = None
+    provider: str | None = None
+    attempt: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are set, as plain JSON data."""
+        pairs = ((item.name, getattr(self, item.name)) for item in fields(self))
+        return {name: value for name, value in pairs if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallRecord:
+    """One tool call of a run, for the record."""
+
+    tool_name: str
+    tool_use_id: str
+    input: dict[str, Any]
+    """What the model asked for."""
+    output: str
+    """The text that the model got back; media are named, never included."""
+    is_error: bool
+    duration: float
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRunResult(Generic[T]):
+    """What a run of one agent came to."""
+
+    success: bool
+    """True exactly when the status is ``ok``."""
+    status: RunStatus
+    stop_reason: StopReason
+    """Why the turn loop ended; ``max_turns`` alone is no failure."""
+    output: str
+    """Text of the last assistant turn, or the text of the failure when no turn was completed."""
+    structured: T | None = None
+    """The answer as the type that was asked for."""
+    messages: list[LLMMessage] = field(default_factory=list)
+    """The messages that this run produced: assistant turns and tool results, also of a failed run."""
+    token_usage: TokenUsage = field(default_factory=TokenUsage)
+    """All model calls of the run together."""
+    tool_calls: tuple[ToolCallRecord, ...] = ()
+    """In the order in which the model asked for them."""
+    identity: RunIdentity
+    error_info: ErrorInfo | None = None
+    error: BaseException | None = None
+    """The original exception."""
+    metadata: dict[str, MetadataValue] | None = None
+    """The metadata that the caller gave."""
+    flags: tuple[str, ...] = ()
+
+    def replace(self, **changes: Any) -> AgentRunResult[T]:
+        """Return the result with some fields changed.
+
+        Args:
+            changes: Field values by name.
+        """
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain JSON data; ``error`` is represented by ``error_info``."""
+        return {
+            "success": self.success,
+            "status": {"code": self.status.code, "message": self.status.message},
+            "stop_reason": self.stop_reason,
+            "output": self.output,
+            "structured": _plain(self.structured),
+            "messages": [message.to_dict() for message in self.messages],
+            "token_usage": self.token_usage.to_dict(),
+            "tool_calls": [{item.name: getattr(call, item.name) for item in fields(call)} for call in self.tool_calls],
+            "identity": _identity_dict(self.identity),
+            "error_info": None if self.error_info is None else self.error_info.to_dict(),
+            "metadata": self.metadata,
+            "flags": list(self.flags),
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {item.name: getattr(self, item.name) for item in fields(self)}
+        if not _can_pickle(state["error"]):
+            state["error"] = None  # error_info still says what happened
+        return _remake, (state,)
+
+
+def _remake(state: dict[str, Any]) -> AgentRunResult[Any]:
+    return AgentRunResult(**state)
+
+
+def _can_pickle(error: BaseException | None) -> bool:
+    try:
+        return error is None or pickle.loads(pickle.dumps(error)) is not None  # noqa: S301 - what was dumped on this line
+    except Exception:  # noqa: BLE001 - a foreign exception may fail in any way; it is then left out
+        return False
+
+
+def _plain(value: object) -> Any:
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - only results that are written out need it
+
+    return to_jsonable_python(value, serialize_unknown=True)
+
+
+def _identity_dict(identity: RunIdentity) -> dict[str, Any]:
+    return {
+        "run_id": identity.run_id,
+        "attempt": identity.attempt,
+        "trace_id": identity.trace_id,
+        "root_span_id": identity.root_span_id,
+        "links": [{item.name: getattr(link, item.name) for item in fields(link)} for link in identity.links],
+    }
+
+
+def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
+    """Return a result that shares nothing mutable with the given one, apart from ``error``.
+
+    Args:
+        result: The result to copy.
+    """
+    return replace(
+        result,
+        messages=copy_messages(result.messages),
+        structured=copy.deepcopy(result.structured),
+        tool_calls=tuple(replace(call, input=copy.deepcopy(call.input)) for call in result.tool_calls),
+        metadata=None if result.metadata is None else dict(result.metadata),
+    )
+
+
+def is_retryable_error(error: object) -> bool:
+    """Say whether what failed may succeed when it is tried again.
+
+    Errors of this library know it themselves. For others the HTTP status decides, where there is one: 408, 409, 429 and 5xx
+    are retryable, other 3xx and 4xx are not; without a status the answer is yes.
+
+    Args:
+        error: An exception, or anything that a provider raised.
+    """
+    if isinstance(error, AdapterError):
+        return error.retryable
+    if isinstance(error, LLMCallTimeoutError | RoutingTimeoutError):
+        return True
+    if isinstance(error, OpenMultiAgentError):
+        return False
+    if isinstance(error, BaseException) and not isinstance(error, Exception):
+        return False  # cancellation and exits
+    status = _http_status(error)
+    return status is None or status in _RETRYABLE_STATUS or not 300 <= status < 500
+
+
+def _http_status(error: object) -> int | None:
+    for name in ("status", "status_code"):
+        value = getattr(error, name, None)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return int(value)
+    return None
+
+
+def classify_failure(
+    error: BaseException,
+    *,
+    kind: ErrorKind | None = None,
+    provider: str | None = None,
+    attempt: int | None = None,
+) -> tuple[RunStatus, ErrorInfo]:
+    """Return the status and the description of a failed run.
+
+    Args:
+        error: What was raised.
+        kind: Where it came from, when the caller knows; the error's own class may know better.
+        provider: The adapter in use.
+        attempt: The attempt that failed.
+    """
+    code, found = _status_and_kind(error, kind)
+    text = redact_sensitive_text(str(error) or type(error).__name__)
+    own_code = getattr(error, "code", None)
+    info = ErrorInfo(
+        kind=found,
+        name=type(error).__name__,
+        code=str(own_code) if isinstance(own_code, str | int) and not isinstance(own_code, bool) else None,
+        message=text[:_MAX_ERROR_TEXT],
+        retryable=is_retryable_error(error),
+        http_status=_http_status(error),
+        provider=getattr(error, "provider", None) or provider,
+        attempt=attempt,
+    )
+    return RunStatus(code, text[:_MAX_STATUS_TEXT]), info
+
+
+def _status_and_kind(error: BaseException, kind: ErrorKind | None) -> tuple[StatusCode, ErrorKind]:
+    if isinstance(error, TokenBudgetExceededError | CostBudgetExceededError):
+        return "budget_exhausted", "budget"
+    if isinstance(error, LLMCallTimeoutError | RoutingTimeoutError):
+        return "timeout", "timeout"
+    if isinstance(error, EgressPolicyError):
+        return "rejected", "validation"
+    if kind is not None:
+        return "error", kind
+    if isinstance(error, AdapterError) or _http_status(error) is not None:
+        return "error", "provider"
+    return "error", "unknown"

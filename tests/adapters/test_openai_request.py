@@ -1,0 +1,431 @@
+"""What is sent: the exact JSON for conversations and options."""
+
+import copy
+import json
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from openmultiagent.adapters import LLMChatOptions, LLMToolDef, ThinkingConfig
+from openmultiagent.adapters._openai_request import encode_request, max_tokens_field_for
+from openmultiagent.errors import (
+    ConfigurationError,
+    InvalidMessageError,
+    UnsupportedContentError,
+    UnsupportedToolResultContentError,
+)
+from openmultiagent.messages import (
+    Base64Source,
+    FileBlock,
+    ImageBlock,
+    LLMMessage,
+    ReasoningBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolResultFilePart,
+    ToolResultImagePart,
+    ToolResultTextPart,
+    ToolUseBlock,
+    UrlSource,
+)
+from tests.support import proves
+
+PNG = Base64Source(media_type="image/png", data="aW1hZ2U=")
+PDF = Base64Source(media_type="application/pdf", data="aW1hZ2U=")
+JPG = UrlSource(url="https://example.com/a.jpg", media_type="image/jpeg")
+SEARCH = LLMToolDef("search", "Searches.", {"type": "object", "properties": {"q": {"type": "string"}}})
+
+
+def body_of(messages: Sequence[LLMMessage], *, stream: bool = False, **options: Any) -> dict[str, Any]:
+    raw = encode_request(messages, LLMChatOptions(model="gpt-x", **options), stream=stream)
+    body: dict[str, Any] = json.loads(raw)
+    return body
+
+
+def sent(*messages: LLMMessage, **options: Any) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = body_of(messages, **options)["messages"]
+    return made
+
+
+def user(*blocks: Any) -> LLMMessage:
+    return LLMMessage.new("user", list(blocks))
+
+
+# --- text, images, files ---------------------------------------------------------------------------------------------
+
+
+@proves("MOD-9", "MOD-12", "MOD-15")
+def test_the_smallest_request() -> None:
+    options = LLMChatOptions(model="gpt-x")
+    raw = encode_request([LLMMessage.user("Grüße 🎉\u2028")], options, stream=False)
+    assert raw.decode() == (
+        '{"model":"gpt-x","messages":[{"role":"user","content":"Grüße 🎉\u2028"}],"stream":false}'
+    )
+
+
+@proves("MOD-12")
+def test_blocks_keep_their_order() -> None:
+    low = ImageBlock.from_url("https://example.com/a.png").with_detail("low")
+    high = ImageBlock.from_url("data:image/png;base64,AAAA").with_detail("high")
+    auto = ImageBlock.from_base64("AAAA", "image/png")
+    file = FileBlock(filename="a.pdf", source=PDF)
+    assert sent(user(TextBlock(text="1"), low, TextBlock(text=""), high, auto, file)) == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "1"},
+                {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}},
+                {"type": "text", "text": ""},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "high"}},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+                {
+                    "type": "file",
+                    "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aW1hZ2U="},
+                },
+            ],
+        }
+    ]
+
+
+@proves("MOD-12")
+def test_an_image_alone_is_a_list() -> None:
+    (message,) = sent(user(ImageBlock.from_url("https://example.com/a.png")))
+    assert message["content"] == [{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]
+
+
+@proves("MOD-12", "MOD-2")
+def test_a_file_that_is_only_a_url_is_refused() -> None:
+    with pytest.raises(UnsupportedContentError, match="file-url") as caught:
+        sent(user(FileBlock(filename="a.pdf", source=UrlSource(url="https://x.test/a", media_type="application/pdf"))))
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(("prompt", "lead"), [(None, []), ("", []), ("Be brief.", ["Be brief."])])
+@proves("MOD-15")
+def test_the_system_text_comes_first(prompt: str | None, lead: list[str]) -> None:
+    messages = sent(LLMMessage.user("Hi"), system_prompt=prompt)
+    assert messages == [
+        *({"role": "system", "content": text} for text in lead),
+        {"role": "user", "content": "Hi"},
+    ]
+
+
+@proves("MOD-15")
+def test_system_messages_join_the_system_prompt() -> None:
+    messages = sent(LLMMessage.system("one"), LLMMessage.user("Hi"), system_prompt="zero")
+    assert messages[0] == {"role": "system", "content": "zero\n\none"}
+
+
+# --- assistant messages ----------------------------------------------------------------------------------------------
+
+
+@proves("MOD-13")
+def test_an_assistant_message_with_text_and_calls() -> None:
+    message = LLMMessage.assistant(
+        [
+            ReasoningBlock(text="hmm", provenance="openai"),
+            TextBlock(text="I will "),
+            ToolUseBlock(id="c1", name="search", input={"q": "é", "n": [1, None]}),
+            TextBlock(text="search."),
+        ]
+    )
+    assert sent(message) == [
+        {
+            "role": "assistant",
+            "content": "I will search.",
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "search", "arguments": '{"q":"é","n":[1,null]}'},
+                }
+            ],
+        }
+    ]
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+@proves("MOD-13")
+def test_calls_without_text(empty: str | None) -> None:
+    message = LLMMessage.assistant([ToolUseBlock(id="c1", name="search", input={})])
+    raw = encode_request([message], LLMChatOptions(model="m"), stream=False, empty_content=empty)
+    assert json.loads(raw)["messages"][0]["content"] == empty
+
+
+@pytest.mark.parametrize("content", [[], [TextBlock(text="")], [ReasoningBlock(text="hmm")]])
+@proves("MOD-13")
+def test_an_assistant_message_that_says_nothing_is_left_out(content: list[Any]) -> None:
+    assert sent(LLMMessage.user("Hi"), LLMMessage.assistant(content)) == [{"role": "user", "content": "Hi"}]
+
+
+# --- tool results ----------------------------------------------------------------------------------------------------
+
+
+def tool_result(call: str, content: Any, **more: Any) -> ToolResultBlock:
+    return ToolResultBlock(tool_use_id=call, content=content, **more)
+
+
+@proves("MOD-10", "MOD-11")
+def test_results_come_before_the_users_own_words() -> None:
+    message = user(TextBlock(text="go on"), tool_result("c1", "42"), tool_result("c2", "no", is_error=True))
+    assert sent(message) == [
+        {"role": "tool", "tool_call_id": "c1", "content": "42"},
+        {"role": "tool", "tool_call_id": "c2", "content": "[tool error] no"},
+        {"role": "user", "content": "go on"},
+    ]
+
+
+@proves("MOD-10", "MOD-11")
+def test_media_of_results_follow_in_a_user_message() -> None:
+    first = tool_result(
+        "c1",
+        [
+            ToolResultTextPart(text="two pictures"),
+            ToolResultImagePart(source=PNG),
+            ToolResultImagePart(source=JPG),
+        ],
+    )
+    second = tool_result("c2", [ToolResultFilePart(filename="a.pdf", source=PDF)])
+    third = tool_result("c3", [ToolResultTextPart(text="just text")])
+    assert sent(user(first, second, third, TextBlock(text="see above"))) == [
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": [
+                {"type": "text", "text": "two pictures"},
+                {"type": "text", "text": "[2 tool-result attachment(s) follow in the next user message.]"},
+            ],
+        },
+        {
+            "role": "tool",
+            "tool_call_id": "c2",
+            "content": [{"type": "text", "text": "[1 tool-result attachment(s) follow in the next user message.]"}],
+        },
+        {"role": "tool", "tool_call_id": "c3", "content": [{"type": "text", "text": "just text"}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Attachments for tool call c1:"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1hZ2U="}},
+                {"type": "image_url", "image_url": {"url": "https://example.com/a.jpg"}},
+                {"type": "text", "text": "Attachments for tool call c2:"},
+                {
+                    "type": "file",
+                    "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aW1hZ2U="},
+                },
+                {"type": "text", "text": "see above"},
+            ],
+        },
+    ]
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+@proves("MOD-11")
+def test_results_stand_together_also_when_they_come_one_by_one(role: str) -> None:
+    picture = [ToolResultImagePart(source=PNG)]
+    messages = sent(
+        LLMMessage.new(role, [tool_result("c1", picture)]),
+        LLMMessage.new(role, [tool_result("c2", picture)]),
+        LLMMessage.user("and?"),
+        LLMMessage.assistant("hm"),
+        LLMMessage.new(role, [tool_result("c3", picture)]),
+    )
+    roles = [message["role"] for message in messages]
+    assert roles[:2] == ["tool", "tool"]
+    assert "tool" not in roles[2 : roles.index("assistant")]
+    assert roles[roles.index("assistant") :] == ["assistant", "tool", "user"]
+
+
+@proves("MOD-10", "MOD-2")
+def test_a_file_url_in_a_result_is_refused() -> None:
+    source = UrlSource(url="https://x.test/a.pdf", media_type="application/pdf")
+    with pytest.raises(UnsupportedToolResultContentError, match="file-url"):
+        sent(user(tool_result("c1", [ToolResultFilePart(filename="a.pdf", source=source)])))
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+@proves("MOD-9")
+def test_every_setting_has_its_field() -> None:
+    body = body_of(
+        [LLMMessage.user("Hi")],
+        tools=[SEARCH],
+        max_tokens=5,
+        temperature=0.0,
+        top_p=0.5,
+        top_k=3,
+        min_p=0.1,
+        frequency_penalty=1.0,
+        presence_penalty=-1.0,
+        stop=("END",),
+        seed=0,
+        parallel_tool_calls=False,
+        tool_choice="required",
+        thinking=ThinkingConfig(effort="low"),
+    )
+    del body["messages"]
+    assert body == {
+        "model": "gpt-x",
+        "max_tokens": 5,
+        "temperature": 0.0,
+        "top_p": 0.5,
+        "top_k": 3,
+        "min_p": 0.1,
+        "frequency_penalty": 1.0,
+        "presence_penalty": -1.0,
+        "stop": ["END"],
+        "seed": 0,
+        "parallel_tool_calls": False,
+        "tool_choice": "required",
+        "reasoning_effort": "low",
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "search",
+                    "description": "Searches.",
+                    "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
+                },
+            }
+        ],
+        "stream": False,
+    }
+
+
+@proves("MOD-9", "MOD-3")
+def test_a_stream_asks_for_its_usage() -> None:
+    body = body_of([LLMMessage.user("Hi")], stream=True)
+    assert body["stream"] is True
+    assert body["stream_options"] == {"include_usage": True}
+
+
+@pytest.mark.parametrize(
+    ("choice", "field"),
+    [
+        ("auto", "auto"),
+        ("none", "none"),
+        ("search", {"type": "function", "function": {"name": "search"}}),
+        (None, None),
+    ],
+)
+@proves("MOD-9")
+def test_a_choice_of_tool(choice: str | None, field: object) -> None:
+    assert body_of([LLMMessage.user("Hi")], tools=[SEARCH], tool_choice=choice).get("tool_choice") == field
+
+
+@proves("MOD-9")
+def test_settings_about_tools_are_not_sent_without_tools() -> None:
+    body = body_of([LLMMessage.user("Hi")], tool_choice="auto", parallel_tool_calls=False, tools=())
+    assert not {"tools", "tool_choice", "parallel_tool_calls"} & body.keys()
+
+
+@pytest.mark.parametrize(
+    ("thinking", "effort"),
+    [
+        (None, None),
+        (ThinkingConfig(effort="high"), "high"),
+        (ThinkingConfig(effort="max"), None),
+        (ThinkingConfig(budget_tokens=500), None),
+    ],
+)
+@proves("MOD-9")
+def test_effort(thinking: ThinkingConfig | None, effort: str | None) -> None:
+    assert body_of([LLMMessage.user("Hi")], thinking=thinking).get("reasoning_effort") == effort
+
+
+@proves("MOD-7")
+def test_extra_fields_win_over_settings_but_not_over_the_request_itself() -> None:
+    extra = {
+        "temperature": 1.5,
+        "reasoning_effort": "minimal",
+        "repetition_penalty": 1.1,
+        "metadata": MappingProxyType({"a": "b"}),
+        "model": "evil",
+        "messages": [],
+        "tools": [],
+        "stream": True,
+        "stream_options": {},
+    }
+    body = body_of(
+        [LLMMessage.user("Hi")], temperature=0.1, thinking=ThinkingConfig(effort="low"), extra_body=extra
+    )
+    assert body == {
+        "model": "gpt-x",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": False,
+        "temperature": 1.5,
+        "reasoning_effort": "minimal",
+        "repetition_penalty": 1.1,
+        "metadata": {"a": "b"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [
+        ("gpt-4o", "max_tokens"),
+        ("llama-o1", "max_tokens"),
+        ("o1", "max_completion_tokens"),
+        ("o3-mini", "max_completion_tokens"),
+        ("o4-mini", "max_completion_tokens"),
+        ("gpt-5-nano", "max_completion_tokens"),
+        ("openai/gpt-5", "max_completion_tokens"),
+        ("ft:gpt-5-mini:acme", "max_completion_tokens"),
+    ],
+)
+@proves("MOD-14")
+def test_the_field_for_the_limit_of_the_answer(model: str, field: str) -> None:
+    assert max_tokens_field_for(model) == field
+    raw = encode_request([LLMMessage.user("Hi")], LLMChatOptions(model=model, max_tokens=9), stream=False)
+    assert json.loads(raw)[field] == 9
+
+
+@proves("MOD-14")
+def test_an_adapter_can_be_told_the_field() -> None:
+    options = LLMChatOptions(model="o3", max_tokens=9)
+    raw = encode_request([LLMMessage.user("Hi")], options, stream=False, max_tokens_field="max_tokens")
+    assert json.loads(raw)["max_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    "extra", [{"a": object()}, {"a": float("nan")}, {"a": "\ud800"}, {"a": {1, 2}}, {("a",): 1}]
+)
+@proves("MOD-2", "MOD-15")
+def test_options_that_are_no_json_are_refused(extra: dict[Any, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be written as JSON.*extra_body"):
+        body_of([LLMMessage.user("Hi")], extra_body=extra)
+
+
+@pytest.mark.parametrize("messages", [None, "Hi", [None], [{"role": "user", "content": "text"}]])
+@proves("MOD-2")
+def test_invalid_messages_are_refused(messages: Any) -> None:
+    with pytest.raises(InvalidMessageError, match="messages"):
+        body_of(messages)
+
+
+@proves("MOD-2")
+def test_a_block_that_was_changed_after_it_was_checked_is_refused() -> None:
+    image = ImageBlock.from_url("https://example.com/a.png")
+    message = user(image)
+    image = message.content[0]  # type: ignore[assignment]
+    assert isinstance(image.source, UrlSource)
+    image.source.url = "file:///etc/passwd"
+    with pytest.raises(InvalidMessageError):
+        body_of([message])
+
+
+@proves("MOD-1")
+def test_nothing_is_changed() -> None:
+    messages = [
+        LLMMessage.system("s"),
+        user(TextBlock(text="1"), ImageBlock.from_url("https://example.com/a.png")),
+        LLMMessage.assistant([ToolUseBlock(id="c", name="search", input={"q": [1]})]),
+        LLMMessage.tool([tool_result("c", [ToolResultImagePart(source=PNG)])]),
+    ]
+    extra = {"a": {"b": [1]}}
+    before = copy.deepcopy((messages, extra))
+    body_of(messages, extra_body=extra, tools=[SEARCH])
+    assert (messages, extra) == before

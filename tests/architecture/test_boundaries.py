@@ -1,0 +1,132 @@
+"""Where everything may be caught, and what must be in no file."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+import pytest
+
+from tests.architecture.source import PACKAGE, ROOT, Module, Modules, load, write_tree
+
+CATCH_ALL: frozenset[tuple[str, str]] = frozenset()
+"""The isolation boundaries: (module, function) pairs that may catch everything, since they call what is not ours."""
+
+BROAD = {"Exception", "BaseException"}
+
+
+def catch_alls(module: Module) -> Iterator[tuple[str, int]]:
+    """The function and line of everything that catches, or suppresses, every exception."""
+    yield from _catch_alls(module.tree, "")
+
+
+def _catch_alls(node: ast.AST, function: str) -> Iterator[tuple[str, int]]:
+    for child in ast.iter_child_nodes(node):
+        inner = function
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            inner = f"{function}.{child.name}".lstrip(".")
+        elif _catches_all(child):
+            yield function, child.lineno
+        yield from _catch_alls(child, inner)
+
+
+def _catches_all(node: ast.AST) -> TypeGuard[ast.ExceptHandler | ast.Call]:
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).split(".")[-1] == "suppress" and any(map(_is_broad, node.args))
+    return isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type))
+
+
+def _is_broad(caught: ast.expr) -> bool:
+    parts = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(ast.unparse(part).split(".")[-1] in BROAD for part in parts)
+
+
+def unlisted_catch_alls(modules: Modules, allowed: frozenset[tuple[str, str]]) -> list[str]:
+    """Handlers of every exception outside the listed boundaries, and boundaries that no longer catch anything."""
+    found = {(module.name, name): line for module in modules.values() for name, line in catch_alls(module)}
+    faults = [f"{key[0]}:{line}: {key[1]} catches everything" for key, line in found.items() if key not in allowed]
+    return faults + [f"{key[0]}: {key[1]} catches nothing any more" for key in sorted(allowed - found.keys())]
+
+
+def test_only_isolation_boundaries_catch_everything() -> None:
+    faults = unlisted_catch_alls(load(ROOT), CATCH_ALL)
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "try: ...\n        except Exception: ...",
+        "try: ...\n        except (OSError, BaseException) as e: ...",
+        "try: ...\n        except: ...",
+        "try: ...\n        except* builtins.Exception: ...",
+        "with contextlib.suppress(Exception): ...",
+    ],
+)
+def test_a_catch_all_outside_the_boundaries_is_noticed(body: str, tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"{PACKAGE}/errors.py": f"class A:\n    def f(self):\n        {body}\n"})
+    (fault,) = unlisted_catch_alls(load(tmp_path), frozenset())
+    assert fault.startswith(f"{PACKAGE}.errors:")
+    assert fault.endswith("A.f catches everything")
+    assert unlisted_catch_alls(load(tmp_path), frozenset({(f"{PACKAGE}.errors", "A.f")})) == []
+
+
+def test_a_boundary_that_catches_nothing_is_noticed(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"{PACKAGE}/errors.py": "def f():\n    try: ...\n    except ExceptionGroup: ...\n"})
+    assert unlisted_catch_alls(load(tmp_path), frozenset({("m", "f")})) == ["m: f catches nothing any more"]
+
+
+# Put together from pieces, so that this file does not match itself.
+FORBIDDEN = re.compile(
+    "|".join(
+        [
+            "/wo" + "rk/",
+            "/opt/" + "dev",
+            r"\.lib" + "rary",
+            "sub" + "agent",
+            r"DEVEL" + r"OPERS\.md",
+            "this " + "session",
+        ]
+    )
+)
+
+NOT_OURS = {"__pycache__", "build", "dist", "htmlcov", "node_modules"}
+
+
+def files(root: Path) -> Iterator[Path]:
+    """The files that people read and git keeps: not the environments, caches and builds that tools leave behind."""
+    for path in sorted(root.iterdir()):
+        hidden_folder = path.name.startswith(".") and path.name not in {".ci", ".github"}
+        if path.is_symlink() or path.name in NOT_OURS:
+            continue
+        if path.is_dir() and not hidden_folder:
+            yield from files(path)
+        elif path.is_file() and not path.name.startswith(".coverage"):
+            yield path
+
+
+def forbidden_words(root: Path) -> list[str]:
+    """Paths of one machine, and words about how the files came to be."""
+    faults = []
+    for path in files(root):
+        text = path.read_bytes().decode("utf-8", errors="replace")
+        for match in FORBIDDEN.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            faults.append(f"{path.relative_to(root)}:{line}: has {match[0]!r}")
+    return faults
+
+
+def test_no_file_has_forbidden_words() -> None:
+    faults = forbidden_words(ROOT)
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("words", ["see /wo" + "rk/main", "a sub" + "agent did", "in this " + "session"])
+@pytest.mark.parametrize("name", ["README.md", "docs/a.md", ".ci/run", f"{PACKAGE}/a.py", ".pre-commit-config.yaml"])
+def test_a_file_with_forbidden_words_is_noticed(name: str, words: str, tmp_path: Path) -> None:
+    write_tree(tmp_path, {name: f"one\n{words}\n", ".venv/lib/a.py": words, "docs/__pycache__/a.pyc": words})
+    (fault,) = forbidden_words(tmp_path)
+    assert fault.startswith(f"{name}:2: has ")

@@ -1,0 +1,109 @@
+"""Importing the package is quick and quiet: what a program does not use is not loaded, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+
+PROBE = """
+import faulthandler, gc, json, logging, os, signal, sys, threading, warnings
+
+def state():
+    root = logging.getLogger()
+    signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD") if hasattr(signal, name)]
+    return {
+        "threads": sorted(thread.name for thread in threading.enumerate()),
+        "signal handlers": [repr(signal.getsignal(each)) for each in signals],
+        "fault handler": faulthandler.is_enabled(),
+        "logging": [root.level, repr(root.handlers), root.manager.disable, repr(logging.getLoggerClass())],
+        "handlers of own loggers": [
+            name for name, logger in root.manager.loggerDict.items()
+            if name.startswith("openmultiagent") and getattr(logger, "handlers", ())
+        ],
+        "warning filters": list(map(repr, warnings.filters)),
+        "hooks": [repr(each) for each in (sys.excepthook, sys.unraisablehook, threading.excepthook, sys.displayhook)],
+        "streams": [repr(each) for each in (sys.stdout, sys.stderr, sys.stdin)],
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+        "path": list(sys.path),
+        "recursion limit": sys.getrecursionlimit(),
+        "garbage collector": [gc.isenabled(), gc.get_threshold()],
+        "open files": sorted(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else [],
+    }
+
+modules, before = set(sys.modules), state()
+import openmultiagent
+after = state()
+from opentelemetry import trace, metrics
+providers = [type(trace.get_tracer_provider()).__name__, type(metrics.get_meter_provider()).__name__]
+print(json.dumps({
+    "modules": sorted(set(sys.modules) - modules),
+    "changes": {name: [before[name], after[name]] for name in before if before[name] != after[name]},
+    "providers": providers,
+}))
+"""
+
+CORE = ("anyio", "pydantic", "opentelemetry-api")
+"""The dependencies that the package's classes are made of; they may be loaded, with what they themselves depend on."""
+
+ON_USE = ("httpx", "httpcore", "structlog", "opentelemetry.sdk", "opentelemetry.exporter", "trio", "openmultiagent.cli")
+"""Installed with the package or beside it, and loaded when they are first used."""
+
+
+@pytest.fixture(scope="module")
+def imported() -> dict[str, Any]:
+    # An empty environment: no tool that measures or patches the tests is loaded into the probe.
+    environment = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "HOME") if name in os.environ}
+    environment["PYTHONPATH"] = str(ROOT)
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROBE], capture_output=True, text=True, env=environment, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    assert ran.stdout.count("\n") == 1, "the import printed something"
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", ON_USE)
+def test_import_does_not_load(name: str, imported: dict[str, Any]) -> None:
+    assert [module for module in imported["modules"] if f"{module}.".startswith(f"{name}.")] == []
+
+
+def with_dependencies(*names: str) -> set[str]:
+    """Distributions and all that they need, without extras."""
+    found: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = canonicalize_name(pending.pop())
+        if name not in found:
+            found.add(name)
+            needed = map(Requirement, metadata.requires(name) or ())
+            pending += [item.name for item in needed if item.marker is None or item.marker.evaluate({"extra": ""})]
+    return found
+
+
+def test_import_loads_nothing_but_the_core_dependencies(imported: dict[str, Any]) -> None:
+    core, owners = with_dependencies(*CORE), metadata.packages_distributions()
+    loaded = {module.partition(".")[0] for module in imported["modules"]} - {"openmultiagent"}
+    installed = {name: set(map(canonicalize_name, owners[name])) for name in loaded & owners.keys()}
+    assert {name: by for name, by in installed.items() if not by & core} == {}
+
+
+def test_import_changes_nothing_in_the_process(imported: dict[str, Any]) -> None:
+    assert imported["changes"] == {}
+
+
+def test_import_sets_no_telemetry_provider(imported: dict[str, Any]) -> None:
+    assert imported["providers"] == ["ProxyTracerProvider", "_ProxyMeterProvider"]

@@ -1,0 +1,39 @@
+"""Annotations that are strings, as with this import, and name types that only the enclosing function knows."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+
+from openmultiagent.errors import ConfigurationError
+from openmultiagent.tools import ToolRegistry, tool
+from tests.support import proves
+
+
+@proves("TOL-2")
+def test_types_of_the_enclosing_function_are_found() -> None:
+    class Order(BaseModel):
+        item: str
+
+    @tool
+    def buy(order: Order) -> str:
+        return order.item
+
+    @tool(name="sell")
+    def sell(order: Order) -> str:
+        return order.item
+
+    assert buy.definition.input_schema["properties"] == {"order": {"$ref": "#/$defs/Order"}}
+    assert sell.definition.input_schema == buy.definition.input_schema
+
+
+@proves("TOL-6")
+def test_types_that_cannot_be_found_are_named() -> None:
+    class Order(BaseModel):
+        item: str
+
+    def buy(order: Order) -> str:
+        return order.item
+
+    with pytest.raises(ConfigurationError, match=r"'buy'.*'Order'"):
+        ToolRegistry([buy])
