@@ -27,6 +27,9 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.error_on_external_run = True
 
+# Hypothesis then draws the same examples every time and knows no deadline, and pytest shows whole differences.
+STABLE = {"CI": "1"}
+
 # Where it is set, every process would compile the dependencies anew: tests that start Python several times get slow.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -69,14 +72,14 @@ def tests(session: nox.Session) -> None:
     """Run the tests on asyncio and trio, with branch coverage and its floor."""
     session.install("-e", ".", *_group("test"))
     chosen = session.posargs or ["--cov", "--cov-report=term", "--ignore=tests/docs"]
-    session.run("pytest", *chosen)
+    session.run("pytest", *chosen, env=STABLE)
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
     """Run every code block of the documentation and every example, and follow the links."""
     session.install("-e", ".", *_group("test"))
-    session.run("pytest", "tests/docs", *session.posargs)
+    session.run("pytest", "tests/docs", *session.posargs, env=STABLE)
 
 
 @nox.session

@@ -1,23 +1,25 @@
 """The only place that starts work outside a task group, and the posting of calls to a loop from anywhere.
 
-A stream's runner and an orchestrator's background work outlive the scope that starts them: a consumer may take a stream from
-one task and leave it in another, or drop it. Such work is one ``Detached`` task with a cancel scope of its own. Invariants: a
-detached task never refers to the object that its user holds, so dropping that object can cancel it; its failure is kept and
-never lost in the loop; a module-level set keeps it alive, since asyncio itself holds tasks only weakly.
+A stream's runner and an orchestrator's background work outlive the scope that starts them: a consumer may take a stream
+from one task and leave it in another, or drop it. Such work is one ``Detached`` task with a cancel scope of its own.
+Invariants: a detached task never refers to the object that its user holds, so dropping that object can cancel it; its
+failure is kept and never lost in the loop; a module-level set keeps it alive, since asyncio itself holds tasks only
+weakly.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from typing import Any, Generic, TypeVar
 
 import anyio
-from anyio import CancelScope, get_cancelled_exc_class
+from anyio import CancelScope, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import current_token
 
-__all__ = ["Detached", "loop_poster"]
+__all__ = ["Detached", "cancelled_from_outside", "loop_poster"]
 
 T = TypeVar("T")
 
@@ -41,12 +43,22 @@ def loop_poster() -> Callable[[Callable[[], object]], None]:
     return post
 
 
+def cancelled_from_outside() -> bool:
+    """Say whether a cancellation that was just caught is meant for this task, or came out of what it was awaiting."""
+    if current_effective_deadline() == -math.inf:  # a scope around here is cancelled
+        return True
+    if not isinstance(current_token().native_token, asyncio.AbstractEventLoop):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Detached(Generic[T]):
     """A task that no task group holds.
 
     Args:
         main: The coroutine function to run. It must not refer to the object that owns this task.
-        context: The context variables that it sees; a copy of the current ones unless given.
+        context: The context variables that it sees, in a copy; the current ones unless given.
     """
 
     def __init__(self, main: Callable[[], Awaitable[T]], *, context: Context | None = None) -> None:
@@ -79,7 +91,7 @@ class Detached(Generic[T]):
         else:
             import trio  # noqa: PLC0415 - trio is optional; here it is the running loop
 
-            trio.lowlevel.spawn_system_task(self._run, context=self._context)
+            trio.lowlevel.spawn_system_task(self._run, context=self._context.copy())
 
     def on_finish(self, function: Callable[[], object]) -> None:
         """Have a plain function called, on the loop, when the task ends; at once if it has ended.
@@ -107,8 +119,11 @@ class Detached(Generic[T]):
         try:
             with self._scope:
                 self.result = await self._main()
-        except get_cancelled_exc_class():
-            raise
+        except get_cancelled_exc_class() as error:
+            if cancelled_from_outside():
+                raise
+            self.error = RuntimeError("the work was cancelled by something that it uses, not by its owner")
+            self.error.__cause__ = error
         except BaseException as error:  # noqa: BLE001 - isolation boundary: the owner reads `error`
             self.error = error
         finally:

@@ -15,8 +15,10 @@ __all__ = ["LazyLogger", "get_logger"]
 class LazyLogger:
     """A structlog logger that is made when the first line is written.
 
+    The application's structlog configuration counts as it is when a line is written.
+
     Args:
-        name: The module that writes, bound as ``logger``.
+        name: The module that writes; the field ``logger`` of its lines.
     """
 
     __slots__ = ("_name", "_target")
@@ -27,25 +29,25 @@ class LazyLogger:
 
     def debug(self, event: str, **fields: object) -> None:
         """Write a line that only a developer of the library looks for."""
-        self._logger().debug(event, **fields)
+        self._logger().debug(event, logger=self._name, **fields)
 
     def info(self, event: str, **fields: object) -> None:
         """Write a line about something that went as it should."""
-        self._logger().info(event, **fields)
+        self._logger().info(event, logger=self._name, **fields)
 
     def warning(self, event: str, **fields: object) -> None:
         """Write a line about something that the operator should look at."""
-        self._logger().warning(event, **fields)
+        self._logger().warning(event, logger=self._name, **fields)
 
     def error(self, event: str, **fields: object) -> None:
         """Write a line about something that failed."""
-        self._logger().error(event, **fields)
+        self._logger().error(event, logger=self._name, **fields)
 
     def _logger(self) -> Any:
         if self._target is None:
             import structlog  # noqa: PLC0415 - see the module docstring
 
-            self._target = structlog.get_logger(logger=self._name)
+            self._target = structlog.get_logger(self._name)
         return self._target
 
 

@@ -1,17 +1,15 @@
 """How advice is put around an operation: one reversed fold over plain async callables.
 
-A chain is composed once; the first middleware is the outermost. Every step gets its own fork of the call, made at the moment
-that it is called, so that a second ``call_next`` never sees what the first attempt did to its copy. Nothing here catches an
-exception or starts a task.
+A chain is composed once; the first middleware is the outermost. Every step gets its own fork of the call, made at the
+moment that it is called, so that a second ``call_next`` never sees what the first attempt did to its copy. Nothing here
+catches an exception or starts a task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
-
-from typing_extensions import Self
+from typing import Protocol, Self, TypeVar
 
 __all__ = ["Forkable", "Middleware", "RunStyleMiddleware", "compose", "compose_run", "isolate_results"]
 

@@ -1,16 +1,16 @@
 """The ledger of a run: what model and tool calls used, and whether there may be another one.
 
-Scopes form a tree. Every charge goes to a scope and all its ancestors, so the total of a run is the sum of its calls. Not
-here: where calls are intercepted (the budget steps of the model and run seams). Invariants: a call is refused once a total has
-*reached* its limit; a scope is overrun once its total is *over* the limit, also by its last call.
+Scopes form a tree. Every charge goes to a scope and all its ancestors, so the total of a run is the sum of its calls.
+Not here: where calls are intercepted (the budget steps of the model and run seams). Invariants: a call is refused once
+a total has *reached* its limit; a scope is overrun once its total is *over* the limit, also by its last call.
 """
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated
+from typing import Annotated, TypeGuard
 
 from pydantic import Field
 
@@ -67,7 +67,7 @@ class BudgetScope:
         estimate_cost: Prices a model call; inherited from the parent unless given.
     """
 
-    __slots__ = ("_estimate_cost", "cost", "limits", "name", "parent", "requests", "tool_calls", "usage")
+    __slots__ = ("cost", "estimate_cost", "limits", "name", "parent", "requests", "tool_calls", "usage")
 
     def __init__(
         self,
@@ -80,10 +80,13 @@ class BudgetScope:
         self.name = name
         self.limits = Limits() if limits is None else limits
         self.parent = parent
-        self._estimate_cost = parent._estimate_cost if estimate_cost is None and parent is not None else estimate_cost
-        if self.limits.cost is not None and self._estimate_cost is None:
+        self.estimate_cost: CostEstimator | None = estimate_cost
+        if estimate_cost is None and parent is not None:
+            self.estimate_cost = parent.estimate_cost
+        if self.limits.cost is not None and self.estimate_cost is None:
             raise ConfigurationError(
-                f"{name!r} has a cost budget but nothing that prices a call: pass estimate_cost=(usage, context) -> float"
+                f"{name!r} has a cost budget but nothing that prices a call:"
+                " pass estimate_cost=(usage, context) -> float"
             )
         self.usage = TokenUsage()
         self.cost = 0.0
@@ -109,14 +112,15 @@ class BudgetScope:
         Raises:
             RunError: The estimator returned something that is no price.
         """
-        if self._estimate_cost is None:
+        if self.estimate_cost is None:
             return 0.0
-        cost = self._estimate_cost(usage, context)
-        if isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost) or cost < 0:
-            raise RunError(
-                f"Cost estimator returned invalid cost {cost!r} for agent {context.agent!r}: it must be a finite number >= 0"
-            )
-        return float(cost)
+        cost: object = self.estimate_cost(usage, context)
+        if _is_price(cost):
+            return float(cost)
+        raise RunError(
+            f"Cost estimator returned invalid cost {cost!r:.100} for agent {context.agent!r}:"
+            " it must be an int or float, finite and >= 0"
+        )
 
     def charge(
         self, usage: TokenUsage | None = None, *, cost: float = 0.0, requests: int = 0, tool_calls: int = 0
@@ -148,23 +152,23 @@ class BudgetScope:
         """Let one more model call pass, or not.
 
         Raises:
-            TokenBudgetExceededError: A token limit has been reached, here or in an ancestor; the outermost one is named.
+            TokenBudgetExceededError: A token limit has been reached, here or in an ancestor; names the outermost one.
             CostBudgetExceededError: The same for cost.
         """
         for scope in self._lineage():
             limits = scope.limits
             if limits.tokens is not None and scope.usage.total_tokens >= limits.tokens:
-                raise scope._token_error(limits.tokens)
+                raise _token_error(scope, limits.tokens)
             if limits.cost is not None and scope.cost >= limits.cost:
-                raise scope._cost_error(limits.cost)
+                raise _cost_error(scope, limits.cost)
 
     def overrun(self) -> TokenBudgetExceededError | CostBudgetExceededError | None:
-        """Return the error of this scope's own limits if a total is over one, else None; ancestors are not looked at."""
+        """Return the error of this scope's own limits if a total is over one, else None; its ancestors do not count."""
         limits = self.limits
         if limits.tokens is not None and self.usage.total_tokens > limits.tokens:
-            return self._token_error(limits.tokens)
+            return _token_error(self, limits.tokens)
         if limits.cost is not None and self.cost > limits.cost:
-            return self._cost_error(limits.cost)
+            return _cost_error(self, limits.cost)
         return None
 
     def _lineage(self) -> list[BudgetScope]:
@@ -173,8 +177,15 @@ class BudgetScope:
             lineage.append(lineage[-1].parent)
         return lineage[::-1]
 
-    def _token_error(self, budget: int) -> TokenBudgetExceededError:
-        return TokenBudgetExceededError(agent=self.name, tokens_used=self.usage.total_tokens, budget=budget)
 
-    def _cost_error(self, budget: float) -> CostBudgetExceededError:
-        return CostBudgetExceededError(agent=self.name, cost_used=self.cost, budget=budget)
+def _token_error(scope: BudgetScope, budget: int) -> TokenBudgetExceededError:
+    return TokenBudgetExceededError(agent=scope.name, tokens_used=scope.usage.total_tokens, budget=budget)
+
+
+def _cost_error(scope: BudgetScope, budget: float) -> CostBudgetExceededError:
+    return CostBudgetExceededError(agent=scope.name, cost_used=scope.cost, budget=budget)
+
+
+def _is_price(value: object) -> TypeGuard[int | float]:
+    # The comparison is false for NaN, infinity, and integers beyond all floats.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max

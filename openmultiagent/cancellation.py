@@ -1,7 +1,7 @@
 """Asking a run to stop from outside, and still getting its result.
 
-Not the native cancellation of a task, which always propagates: a run whose *token* is cancelled returns a result with status
-``cancelled``, its usage and a closed history.
+Not the native cancellation of a task, which always propagates: a run whose *token* is cancelled returns a result with
+status ``cancelled``, its usage and a closed history.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ __all__ = ["CancelToken"]
 class CancelToken:
     """A switch that stops the runs it is passed to (``cancel=``).
 
-    It can be made outside an event loop, used for several runs, and cancelled from any thread at any time; what comes first
-    counts, later calls do nothing.
+    It can be made outside an event loop, used for several runs, and cancelled from any thread or signal handler at any
+    time; what comes first counts, later calls do nothing.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant: a signal handler may interrupt the thread that holds it, and call `cancel`.
+        self._lock = threading.RLock()
         self._callbacks: dict[int, Callable[[], object]] = {}
         self._next_key = 0
         self._cancelled = False
@@ -73,9 +74,8 @@ class CancelToken:
         post = loop_poster()
         with self._lock:
             key, self._next_key = self._next_key, self._next_key + 1
-            if not self._cancelled:
-                self._callbacks[key] = lambda: post(function)
-        if self._cancelled and key not in self._callbacks:
+            self._callbacks[key] = lambda: post(function)
+        if self._cancelled:  # asked last: `cancel` may have come at any moment, and twice does no harm
             function()
         try:
             yield

@@ -1,23 +1,26 @@
 """Progress events and the bus that tells a run's listeners about them.
 
-Events only tell: nothing that a listener does can fail, delay or alter a run. Every listener gets an event of its own, whose
-payload is copied when it is first read, so that who does not look pays nothing. ``EventBus.emit`` is synchronous and total:
-it never raises and never waits. Not here: which events there are (the parts that emit them declare them).
+Events only tell: nothing that a listener does can fail, delay or alter a run. Every listener gets an event of its own,
+whose payload is copied when it is first read, so that who does not look pays nothing. ``EventBus.emit`` is synchronous
+and total: it never raises and never waits. Not here: which events there are (the parts that emit them declare them).
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import anyio
 
+from ._detached import cancelled_from_outside
 from ._log import get_logger
+from .outcome import describe_error
 
 __all__ = ["Event", "EventBus", "EventListener"]
 
@@ -105,18 +108,18 @@ class _Subscription:
     def discard(self) -> int:
         left = len(self.pending)
         while self.pending:
-            close = getattr(self.pending.popleft(), "close", None)
-            if close is not None:
-                close()  # a coroutine that is dropped unclosed warns that it was never awaited
+            returned = self.pending.popleft()
+            if isinstance(returned, Coroutine):
+                returned.close()  # dropped unclosed, it would warn that it was never awaited
         return left
 
 
 class EventBus:
     """The events of one run, on their way to its listeners.
 
-    Every listener is called in place. When it returns an awaitable, that is put in a queue of its own, at most 1,024 long,
-    which ``serve`` works off in order; what does not fit is dropped and counted. A listener that raises is logged and left
-    out for the rest of the run.
+    Every listener is called in place. When it returns an awaitable, that is put in a queue of its own, at most 1,024
+    long, which ``serve`` works off in order; what does not fit is dropped and counted. A listener that raises is logged
+    and left out for the rest of the run.
 
     Args:
         run_id: The run.
@@ -172,26 +175,32 @@ class EventBus:
 
         After ``close`` the listeners have one second together; shielded, so that a cancelled run still tells its end.
         """
-        with anyio.CancelScope(shield=True) as scope:
-            async with anyio.create_task_group() as group:
-                for subscription in self._subscriptions:
-                    group.start_soon(self._work_off, subscription)
-                if not self._closed:
-                    self._closing = anyio.Event()
-                    await self._closing.wait()
-                for subscription in self._subscriptions:
-                    if subscription.wake is not None:
-                        subscription.wake.set()
-                scope.deadline = anyio.current_time() + _GRACE
-        unfinished = sum(subscription.discard() for subscription in self._subscriptions)
-        if scope.cancelled_caught or unfinished or self.dropped:
-            _log.warning("event_listener_too_slow", run_id=self.run_id, unfinished=unfinished, dropped=self.dropped)
+        scope = anyio.CancelScope(shield=True)
+        try:
+            with scope:
+                await self._serve(scope)
+        finally:  # a native cancellation on asyncio goes through the shield
+            unfinished = sum(subscription.discard() for subscription in self._subscriptions)
+            if scope.cancelled_caught or unfinished or self.dropped:
+                _log.warning("event_listener_too_slow", run_id=self.run_id, unfinished=unfinished, dropped=self.dropped)
+
+    async def _serve(self, scope: anyio.CancelScope) -> None:
+        async with anyio.create_task_group() as group:
+            for subscription in self._subscriptions:
+                group.start_soon(self._work_off, subscription)
+            if not self._closed:
+                self._closing = anyio.Event()
+                await self._closing.wait()
+            for subscription in self._subscriptions:
+                if subscription.wake is not None:
+                    subscription.wake.set()
+            scope.deadline = anyio.current_time() + _GRACE
 
     def _call(self, subscription: _Subscription, event: Event[Any]) -> None:
         started = time.perf_counter()
         try:
             returned = subscription.listener(event)
-        except Exception as error:  # noqa: BLE001 - isolation boundary: a listener cannot fail a run
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: a listener cannot fail a run
             self._report(subscription, event.type, error)
             return
         elapsed = time.perf_counter() - started
@@ -210,24 +219,43 @@ class EventBus:
                     await subscription.pending.popleft()
                 except Exception as error:  # noqa: BLE001 - isolation boundary: a listener cannot fail a run
                     self._report(subscription, "async", error)
+                except BaseExceptionGroup as group:  # holds a cancellation, or the end of the process
+                    if group.subgroup((KeyboardInterrupt, SystemExit)) is not None:
+                        raise
+                    self._report(subscription, "async", group)
+                except anyio.get_cancelled_exc_class() as error:
+                    if cancelled_from_outside():
+                        raise
+                    self._report(subscription, "async", error)
             if self._closed:
                 return
             subscription.wake = anyio.Event()
             await subscription.wake.wait()
 
-    def _report(self, subscription: _Subscription, event_type: str, error: Exception) -> None:
+    def _report(self, subscription: _Subscription, event_type: str, error: BaseException) -> None:
         subscription.leave_out()
         _log.warning(
             "event_listener_failed",
             run_id=self.run_id,
             event_type=event_type,
-            listener=repr(subscription.listener),
-            error=f"{type(error).__name__}: {error}",
+            listener=_name(subscription.listener),
+            error=describe_error(error),
         )
 
 
 def _is_async(listener: EventListener) -> bool:
-    function = listener
-    while isinstance(function, partial):
-        function = function.func
+    function = _without_partials(listener)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind matters, not whether it is callable
+
+
+def _name(listener: EventListener) -> str:
+    """Return a name for log lines; not its ``repr``, which may be long, and may fail."""
+    function = _without_partials(listener)
+    named: Any = function if inspect.isroutine(function) else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _without_partials(listener: EventListener) -> EventListener:
+    while isinstance(listener, partial):
+        listener = listener.func
+    return listener

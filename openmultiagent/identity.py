@@ -15,6 +15,7 @@ __all__ = [
     "MetadataValue",
     "RunIdentity",
     "RunLink",
+    "copy_metadata",
     "new_run_id",
     "new_span_id",
     "new_trace_id",
@@ -30,6 +31,9 @@ _MAX_METADATA_KEYS = 32
 _MAX_METADATA_TEXT = 1024
 _METADATA_KEY = re.compile(r"[a-z0-9_.]{1,64}")
 _RESERVED_PREFIX = "openmultiagent."
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_INT64 = 2**63
+"""Where the integers of span attributes end; one that does not fit makes an exporter drop the whole batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,8 @@ class RunLink:
 class RunIdentity:
     """The ids of one attempt at a run.
 
-    ``trace_id`` and ``root_span_id`` are those of the run's span when it is recorded, else random; they are empty on the call
-    that a middleware sees before tracing has filled them in.
+    ``trace_id`` and ``root_span_id`` are those of the run's span when it is recorded, else random; they are empty on
+    the call that a middleware sees before tracing has filled them in.
     """
 
     run_id: str
@@ -108,8 +112,8 @@ def validate_metadata(metadata: object) -> dict[str, MetadataValue] | None:
     """Return a checked copy of a run's metadata, with long texts cut to 1,024 characters.
 
     Args:
-        metadata: Up to 32 entries; keys match ``[a-z0-9_.]{1,64}``; values are strings, finite numbers, booleans, or lists
-            of one of these.
+        metadata: Up to 32 entries; keys match ``[a-z0-9_.]{1,64}``; values are strings, finite numbers (integers of at
+            most 64 bits), booleans, or lists of one of these.
 
     Raises:
         ConfigurationError: It is anything else; the text names the key.
@@ -121,6 +125,17 @@ def validate_metadata(metadata: object) -> dict[str, MetadataValue] | None:
     if len(metadata) > _MAX_METADATA_KEYS:
         raise ConfigurationError(f"metadata may have at most {_MAX_METADATA_KEYS} keys, got {len(metadata)}")
     return {_metadata_key(key): _metadata_value(key, value) for key, value in metadata.items()}
+
+
+def copy_metadata(metadata: Mapping[str, MetadataValue] | None) -> dict[str, MetadataValue] | None:
+    """Return an independent copy of checked metadata.
+
+    Args:
+        metadata: What ``validate_metadata`` returned.
+    """
+    if metadata is None:
+        return None
+    return {key: list(value) if isinstance(value, list) else value for key, value in metadata.items()}
 
 
 def _metadata_key(key: object) -> str:
@@ -142,8 +157,14 @@ def _metadata_value(key: str, value: object) -> MetadataValue:
 
 def _metadata_scalar(key: str, value: object) -> str | int | float | bool:
     if isinstance(value, str):
-        return value[:_MAX_METADATA_TEXT].encode("utf-8", "replace").decode()
-    if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        if _LONE_SURROGATE.search(value) is not None:
+            raise ConfigurationError(f"metadata[{key!r}] must be well-formed Unicode: it has a lone surrogate")
+        return value[:_MAX_METADATA_TEXT]
+    if isinstance(value, int):
+        if -_INT64 <= value < _INT64:  # a bool passes, too
+            return value
+        raise ConfigurationError(f"metadata[{key!r}] must be an integer of at most 64 bits; write it as a string")
+    if isinstance(value, float) and math.isfinite(value):
         return value
     raise ConfigurationError(
         f"metadata[{key!r}] must be a string, a finite number, a boolean or a list of these, got {value!r:.100}"

@@ -1,16 +1,18 @@
 """How a run ended: its status, the failure behind it, and the result of an agent's run.
 
-Results are frozen values. What they hold (messages, the inputs of tool calls) is the holder's own: whoever is handed a result
-is handed a copy of it (``copy_result``).
+Results are frozen values. What they hold (messages, the inputs of tool calls) is the holder's own: whoever is handed a
+result is handed a copy of it (``copy_result``). Invariant: describing a failure never fails itself, whatever the
+exception does when it is looked at.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import math
 import pickle
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from .errors import (
     AdapterError,
@@ -21,8 +23,8 @@ from .errors import (
     RoutingTimeoutError,
     TokenBudgetExceededError,
 )
-from .identity import MetadataValue, RunIdentity
-from .messages import LLMMessage, copy_messages
+from .identity import MetadataValue, RunIdentity, copy_metadata
+from .messages import LLMMessage, copy_messages, replace_lone_surrogates
 from .redaction import redact_sensitive_text
 from .usage import TokenUsage
 
@@ -36,6 +38,7 @@ __all__ = [
     "ToolCallRecord",
     "classify_failure",
     "copy_result",
+    "describe_error",
     "is_retryable_error",
 ]
 
@@ -71,6 +74,13 @@ ErrorKind = Literal[
 _MAX_STATUS_TEXT = 256
 _MAX_ERROR_TEXT = 1024
 _RETRYABLE_STATUS = frozenset({408, 409, 429})
+_KNOWN: Final[tuple[tuple[tuple[type[BaseException], ...], tuple[StatusCode, ErrorKind]], ...]] = (
+    ((TokenBudgetExceededError, CostBudgetExceededError), ("budget_exhausted", "budget")),
+    ((LLMCallTimeoutError, RoutingTimeoutError), ("timeout", "timeout")),
+    ((EgressPolicyError,), ("rejected", "validation")),
+    ((asyncio.CancelledError,), ("cancelled", "cancellation")),
+)
+"""Failures whose class alone says what they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,22 +179,30 @@ class AgentRunResult(Generic[T]):
             "structured": _plain(self.structured),
             "messages": [message.to_dict() for message in self.messages],
             "token_usage": self.token_usage.to_dict(),
-            "tool_calls": [{item.name: getattr(call, item.name) for item in fields(call)} for call in self.tool_calls],
+            "tool_calls": [
+                {item.name: _plain(getattr(call, item.name)) for item in fields(call)} for call in self.tool_calls
+            ],
             "identity": _identity_dict(self.identity),
             "error_info": None if self.error_info is None else self.error_info.to_dict(),
-            "metadata": self.metadata,
+            "metadata": copy_metadata(self.metadata),
             "flags": list(self.flags),
         }
+
+    def __copy__(self) -> AgentRunResult[T]:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AgentRunResult[T]:
+        return copy_result(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {item.name: getattr(self, item.name) for item in fields(self)}
         if not _can_pickle(state["error"]):
             state["error"] = None  # error_info still says what happened
-        return _remake, (state,)
+        return _remake, (type(self), state)
 
 
-def _remake(state: dict[str, Any]) -> AgentRunResult[Any]:
-    return AgentRunResult(**state)
+def _remake(cls: type[AgentRunResult[Any]], state: dict[str, Any]) -> AgentRunResult[Any]:
+    return cls(**state)
 
 
 def _can_pickle(error: BaseException | None) -> bool:
@@ -197,7 +215,7 @@ def _can_pickle(error: BaseException | None) -> bool:
 def _plain(value: object) -> Any:
     from pydantic_core import to_jsonable_python  # noqa: PLC0415 - only results that are written out need it
 
-    return to_jsonable_python(value, serialize_unknown=True)
+    return to_jsonable_python(value, serialize_unknown=True, inf_nan_mode="null", bytes_mode="base64")
 
 
 def _identity_dict(identity: RunIdentity) -> dict[str, Any]:
@@ -221,15 +239,15 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         messages=copy_messages(result.messages),
         structured=copy.deepcopy(result.structured),
         tool_calls=tuple(replace(call, input=copy.deepcopy(call.input)) for call in result.tool_calls),
-        metadata=None if result.metadata is None else dict(result.metadata),
+        metadata=copy_metadata(result.metadata),
     )
 
 
 def is_retryable_error(error: object) -> bool:
     """Say whether what failed may succeed when it is tried again.
 
-    Errors of this library know it themselves. For others the HTTP status decides, where there is one: 408, 409, 429 and 5xx
-    are retryable, other 3xx and 4xx are not; without a status the answer is yes.
+    Errors of this library know it themselves. For others the HTTP status decides, where there is one: 408, 409, 429
+    and 5xx are retryable, other 3xx and 4xx are not; without a status the answer is yes.
 
     Args:
         error: An exception, or anything that a provider raised.
@@ -248,10 +266,35 @@ def is_retryable_error(error: object) -> bool:
 
 def _http_status(error: object) -> int | None:
     for name in ("status", "status_code"):
-        value = getattr(error, name, None)
+        value = _attribute(error, name)
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return int(value)
     return None
+
+
+def _attribute(error: object, name: str) -> object:
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - a foreign exception's property may fail in any way
+        return None
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a foreign exception's __str__ may fail in any way
+        text = ""
+    return redact_sensitive_text(replace_lone_surrogates(text))
+
+
+def describe_error(error: BaseException) -> str:
+    """Return type and text of an error for a log line: redacted, and cut to 1,024 characters.
+
+    Args:
+        error: Any exception, also one whose ``str`` fails.
+    """
+    text = _text(error)
+    return f"{type(error).__name__}: {text}"[:_MAX_ERROR_TEXT] if text else type(error).__name__
 
 
 def classify_failure(
@@ -270,8 +313,9 @@ def classify_failure(
         attempt: The attempt that failed.
     """
     code, found = _status_and_kind(error, kind)
-    text = redact_sensitive_text(str(error) or type(error).__name__)
-    own_code = getattr(error, "code", None)
+    text = _text(error) or type(error).__name__
+    own_code = _attribute(error, "code")
+    own_provider = _attribute(error, "provider")
     info = ErrorInfo(
         kind=found,
         name=type(error).__name__,
@@ -279,21 +323,18 @@ def classify_failure(
         message=text[:_MAX_ERROR_TEXT],
         retryable=is_retryable_error(error),
         http_status=_http_status(error),
-        provider=getattr(error, "provider", None) or provider,
+        provider=own_provider if isinstance(own_provider, str) else provider,
         attempt=attempt,
     )
     return RunStatus(code, text[:_MAX_STATUS_TEXT]), info
 
 
 def _status_and_kind(error: BaseException, kind: ErrorKind | None) -> tuple[StatusCode, ErrorKind]:
-    if isinstance(error, TokenBudgetExceededError | CostBudgetExceededError):
-        return "budget_exhausted", "budget"
-    if isinstance(error, LLMCallTimeoutError | RoutingTimeoutError):
-        return "timeout", "timeout"
-    if isinstance(error, EgressPolicyError):
-        return "rejected", "validation"
+    for types, status_and_kind in _KNOWN:
+        if isinstance(error, types):
+            return status_and_kind
     if kind is not None:
-        return "error", kind
+        return ("cancelled" if kind == "cancellation" else "error"), kind
     if isinstance(error, AdapterError) or _http_status(error) is not None:
         return "error", "provider"
     return "error", "unknown"

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..messages import LLMMessage, copy_messages
 from ._protocol import LLMChatOptions, LLMResponse, StreamEvent
@@ -33,13 +33,13 @@ class StreamSink(Protocol):
 class ModelCall:
     """A model call on its way to the adapter.
 
-    A middleware gets a call of its own. ``messages`` and ``options`` are copies made when they are first read; changing them
-    changes nothing unless the call is passed on (``call_next(call)``) or rewritten with ``replace``.
+    A middleware gets a call of its own. ``messages`` and ``options`` are copies made when they are first read; changing
+    them changes nothing unless the call is passed on (``call_next(call)``) or rewritten with ``replace``.
     """
 
     __slots__ = ("__dict__", "_options", "_source", "agent", "id", "phase", "provider", "run_id", "sink", "turn")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the fields of one record, all by keyword
         self,
         *,
         id: str,  # noqa: A002 - the word that users look for
@@ -79,36 +79,31 @@ class ModelCall:
     @property
     def source(self) -> Sequence[LLMMessage]:
         """The conversation as it will be sent, uncopied: to be read, never changed or kept."""
-        return self.__dict__.get("messages", self._source)
+        seen: Sequence[LLMMessage] = self.__dict__.get("messages", self._source)
+        return seen
 
     @property
     def source_options(self) -> LLMChatOptions:
         """The options as they will be sent, uncopied: to be read, never changed or kept."""
-        return self.__dict__.get("options", self._options)
+        seen: LLMChatOptions = self.__dict__.get("options", self._options)
+        return seen
 
     def fork(self) -> ModelCall:
         """Return an independent call; what this call's holder has looked at is copied, the rest is shared unread."""
-        seen = self.__dict__
-        return self._with(
-            copy_messages(seen["messages"]) if "messages" in seen else self._source,
-            copy_options(seen["options"]) if "options" in seen else self._options,
-        )
+        return self.replace()
 
     def replace(
         self, *, messages: Sequence[LLMMessage] | None = None, options: LLMChatOptions | None = None
     ) -> ModelCall:
-        """Return the call with other messages or options, to pass on.
+        """Return the call with other messages or options, to pass on; it is independent of this one.
 
         Args:
             messages: The conversation to send; the call makes its own copy.
             options: The options to send; the call makes its own copy.
         """
-        return self._with(
-            self.source if messages is None else copy_messages(messages),
-            self.source_options if options is None else copy_options(options),
-        )
-
-    def _with(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> ModelCall:
+        seen = self.__dict__  # only what this call's holder has looked at can be changed by it
+        messages = seen.get("messages") if messages is None else messages
+        options = seen.get("options") if options is None else options
         return ModelCall(
             id=self.id,
             run_id=self.run_id,
@@ -116,8 +111,8 @@ class ModelCall:
             turn=self.turn,
             phase=self.phase,
             provider=self.provider,
-            messages=messages,
-            options=options,
+            messages=self._source if messages is None else copy_messages(messages),
+            options=self._options if options is None else copy_options(options),
             sink=self.sink,
         )
 
@@ -131,12 +126,12 @@ def copy_options(options: LLMChatOptions) -> LLMChatOptions:
     Args:
         options: The options to copy.
     """
-    changes: dict[str, Any] = {}
-    if options.tools:
-        changes["tools"] = tuple(replace(tool, input_schema=copy.deepcopy(tool.input_schema)) for tool in options.tools)
-    if options.extra_body is not None:
-        changes["extra_body"] = copy.deepcopy(dict(options.extra_body))
-    return replace(options, **changes)
+    return replace(
+        options,
+        tools=tuple(replace(tool, input_schema=copy.deepcopy(tool.input_schema)) for tool in options.tools),
+        stop=None if options.stop is None else tuple(options.stop),
+        extra_body=None if options.extra_body is None else copy.deepcopy(dict(options.extra_body)),
+    )
 
 
 ModelNext = Callable[[ModelCall], Awaitable[LLMResponse]]

@@ -126,18 +126,13 @@ class AnswerReader:
         call.name = _string(function.get("name")) or call.name
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # some servers send the object itself
-            arguments = self._dumped(arguments)
+            call.value = arguments
+            return ""
         if not isinstance(arguments, str | None):
             raise self._fault(f"arguments of a tool call must be a string, got {type(arguments).__name__}")
         if arguments:
             call.arguments.append(arguments)
         return arguments or ""
-
-    def _dumped(self, arguments: JsonObject) -> str:
-        try:
-            return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-        except (ValueError, RecursionError) as error:
-            raise self._fault(f"arguments of a tool call cannot be read: {error}") from error
 
     def _response(self) -> LLMResponse:
         reasoning, text, refusal = (part.whole() for part in (self._reasoning, self._text, self._refusal))
@@ -294,19 +289,22 @@ class _Text:
 class _Call:
     """A tool call that grows piece by piece."""
 
-    __slots__ = ("arguments", "id", "name")
+    __slots__ = ("arguments", "id", "name", "value")
 
     def __init__(self, call_id: str) -> None:
         self.id = call_id
         self.name = ""
         self.arguments: list[str] = []
+        self.value: JsonObject | None = None
 
     def delta(self, piece: str) -> ToolInputDelta:
         return ToolInputDelta(self.id, self.name, replace_lone_surrogates(piece))
 
     def block(self, *, cut: bool) -> ToolUseBlock:
-        raw = replace_lone_surrogates("".join(self.arguments))
-        value, fault = parse_tool_input(raw, cut=cut)
+        if self.value is None:
+            value, fault = parse_tool_input(replace_lone_surrogates("".join(self.arguments)), cut=cut)
+        else:
+            value, fault = replace_lone_surrogates(self.value), None
         try:
             return ToolUseBlock(id=self.id, name=self.name, input=value, input_error=fault)
         except InvalidMessageError as error:  # NaN, too deep, or too large a number

@@ -26,7 +26,7 @@ from ..messages import (
     ToolResultTextPart,
     ToolUseBlock,
     UrlSource,
-    assert_valid_messages,
+    coerce_messages,
     normalize_for_provider,
 )
 from ._protocol import LLMChatOptions, LLMToolDef
@@ -64,9 +64,8 @@ def encode_request(
         UnsupportedToolResultContentError: A part of a tool result cannot be expressed.
         ConfigurationError: An option is no JSON data.
     """
-    if not isinstance(messages, Conversation):
-        assert_valid_messages(messages)
-    system, turns = normalize_for_provider(messages, options.system_prompt)
+    checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
+    system, turns = normalize_for_provider(checked, options.system_prompt)
     body = _sampling(options, max_tokens_field or max_tokens_field_for(options.model))
     # MOD-7: what the caller adds wins over the settings, never over what makes the request what it is.
     body.update({key: value for key, value in (options.extra_body or {}).items() if key not in _STRUCTURAL})
@@ -125,7 +124,7 @@ def _encoded(turns: Sequence[LLMMessage], empty_content: str | None) -> Iterator
         if not results:
             yield from waiting
             waiting = []
-        if turn.role is Role.ASSISTANT:
+        if turn.role == Role.ASSISTANT:
             yield from _assistant(turn, empty_content)
             continue
         yield from (_tool_message(result) for result in results)
@@ -208,7 +207,7 @@ def _text(text: str) -> JsonObject:
 
 
 def _image(url: str, detail: ImageDetail) -> JsonObject:
-    image = {"url": url} if detail is ImageDetail.AUTO else {"url": url, "detail": detail.value}
+    image = {"url": url} if detail == ImageDetail.AUTO else {"url": url, "detail": str(detail)}
     return {"type": "image_url", "image_url": image}
 
 

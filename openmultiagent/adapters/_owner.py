@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import anyio
 
+from .._detached import cancelled_from_outside
 from .._log import get_logger
+from ..outcome import describe_error
 from ._protocol import LLMAdapter
 
 __all__ = ["AdapterLease", "AdapterOwner", "close_adapter"]
@@ -15,6 +18,9 @@ _log = get_logger(__name__)
 
 _CLOSE_TIMEOUT = 5.0
 """Seconds that closing an adapter may take; connections that are not shut by then are dropped with it."""
+
+_MAX_KEPT = 128
+"""Adapters that an owner keeps; runs over more keys than that get adapters of their own, which they close."""
 
 _Key = tuple[str, str | None, str | None]
 
@@ -62,20 +68,21 @@ class AdapterOwner:
         Raises:
             ConfigurationError: The provider is unknown, or the base URL is no URL.
         """
-        if not self.is_open:
-            return AdapterLease(self._make(provider, api_key=api_key, base_url=base_url), owned=True)
         key = (provider, base_url, api_key)
-        adapter = self._adapters.get(key)
-        if adapter is None:
-            adapter = self._adapters[key] = self._make(provider, api_key=api_key, base_url=base_url)
-        return AdapterLease(adapter, owned=False)
+        kept = self._adapters.get(key)
+        if kept is not None:
+            return AdapterLease(kept, owned=False)
+        adapter = self._make(provider, api_key=api_key, base_url=base_url)
+        keep = self.is_open and len(self._adapters) < _MAX_KEPT
+        if keep:
+            self._adapters[key] = adapter
+        return AdapterLease(adapter, owned=not keep)
 
     async def aclose(self) -> None:
-        """Close every kept adapter."""
+        """Close every kept adapter, all at the same time."""
         self.is_open = False
         adapters, self._adapters = list(self._adapters.values()), {}
-        for adapter in adapters:
-            await close_adapter(adapter)
+        await _close_all(adapters)
 
 
 async def close_adapter(adapter: LLMAdapter) -> None:
@@ -84,11 +91,28 @@ async def close_adapter(adapter: LLMAdapter) -> None:
     Args:
         adapter: The adapter.
     """
-    close = getattr(adapter, "aclose", None)
-    if close is None:
+    await _close_all([adapter])
+
+
+async def _close_all(adapters: Sequence[LLMAdapter]) -> None:
+    closable = [adapter for adapter in adapters if getattr(adapter, "aclose", None) is not None]
+    if not closable:
         return
-    with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+    # In tasks of their own: a native cancellation on asyncio goes through the shield of the task that it is meant for.
+    async with anyio.create_task_group() as group:
+        for adapter in closable:
+            group.start_soon(_close, adapter)
+
+
+async def _close(adapter: Any) -> None:
+    with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _CLOSE_TIMEOUT) as scope:
         try:
-            await close()
+            await adapter.aclose()
         except Exception as error:  # noqa: BLE001 - isolation boundary: the run is over, and its result stands
-            _log.warning("adapter_close_failed", adapter=adapter.name, error=f"{type(error).__name__}: {error}")
+            _log.warning("adapter_close_failed", adapter=adapter.name, error=describe_error(error))
+        except anyio.get_cancelled_exc_class() as error:
+            if cancelled_from_outside():
+                raise
+            _log.warning("adapter_close_failed", adapter=adapter.name, error=describe_error(error))
+    if scope.cancelled_caught:
+        _log.warning("adapter_close_timed_out", adapter=adapter.name, seconds=_CLOSE_TIMEOUT)

@@ -85,7 +85,7 @@ def create_adapter(
             if value is not None:
                 raise ConfigurationError(f"provider 'embedded' runs inside the process and takes no {name}")
         return EmbeddedAdapter()
-    row = _OPENAI_PROTOCOL.get(provider) if isinstance(provider, str) else None
+    row = _OPENAI_PROTOCOL.get(str(provider))
     if row is None:
         known = ", ".join(provider_names())
         raise ConfigurationError(

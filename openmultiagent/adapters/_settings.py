@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, Literal
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from .._spec import spec
+from ..errors import ConfigurationError
 
 __all__ = ["ModelSettings", "ThinkingConfig"]
 
@@ -48,4 +50,19 @@ class ModelSettings:
     preserve_reasoning_as_text: bool | None = None
     compress_reasoning_text: bool | None = None
     extra_body: Mapping[str, Any] | None = None
-    """Further fields of the request body; never the model, messages, tools or stream flags."""
+    """Further fields of the request body, as JSON data; never the model, messages, tools or stream flags."""
+
+    def __post_init__(self) -> None:
+        if self.extra_body is not None:
+            object.__setattr__(self, "extra_body", _own_json(dict(self.extra_body)))
+
+
+def _own_json(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy that the giver cannot change any more."""
+    try:
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False)
+        text.encode()  # a lone surrogate is no UTF-8
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"ModelSettings.extra_body must be JSON data: {error}") from None
+    own: dict[str, Any] = json.loads(text)
+    return own

@@ -12,7 +12,7 @@ import asyncio
 import random
 import re
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY
 from functools import cache
 from threading import Lock
@@ -254,6 +254,8 @@ class HttpTransport:
             return await response.aread()
         except httpx.RequestError as error:
             raise self._fault(error, str(response.url)) from error
+        finally:
+            await _close(response)
 
     async def chunks(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
         """Yield the body of a response as it arrives, and close it; must be iterated to its end or closed.
@@ -332,7 +334,7 @@ async def _start_of_body(response: httpx.Response) -> bytes:
     return b"".join(parts)[:_ERROR_BODY_BYTES]
 
 
-async def _abandon(response: httpx.Response, body: AsyncGenerator[bytes, None]) -> None:
+async def _abandon(response: httpx.Response, body: AsyncIterator[bytes]) -> None:
     """Close a response that may be half read.
 
     httpx reads through a chain of generators that do not close each other. One more read, cancelled from the start,
@@ -344,5 +346,10 @@ async def _abandon(response: httpx.Response, body: AsyncGenerator[bytes, None]) 
             _
         ) in body:  # pragma: no branch - what httpx has in its buffers; at the latest the next read is cancelled
             pass
-    with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-        await response.aclose()
+    await _close(response)
+
+
+async def _close(response: httpx.Response) -> None:
+    if not response.is_closed:
+        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            await response.aclose()

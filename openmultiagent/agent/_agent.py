@@ -1,8 +1,8 @@
 """An agent with a conversation of its own.
 
-Without an orchestrator around it there are no spans, progress events or online evaluation; the turn loop, the tools, the
-hooks and the agent's own middleware are the same. Invariant: whatever is given to an agent is checked and copied at the call,
-and whatever it gives out is a copy.
+Without an orchestrator around it there are no spans, progress events or online evaluation; the turn loop, the tools,
+the hooks and the agent's own middleware are the same. Invariant: whatever is given to an agent is checked and copied
+at the call, and whatever it gives out is a copy.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Coroutine, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import anyio
-from typing_extensions import Self
 
 from ..adapters import AdapterOwner, create_adapter
 from ..budget import BudgetScope, Limits
@@ -131,7 +130,7 @@ class Agent:
     def __deepcopy__(self, memo: dict[int, Any]) -> Agent:
         # Connections and locks are live handles; a copy has its own.
         other = Agent(copy.deepcopy(self.config, memo))
-        other._history = copy_messages(self._history)  # noqa: SLF001 - the same class
+        other._history = copy_messages(self._history)
         return other
 
     async def _prompt(self, turn: LLMMessage, cancel: CancelToken | None) -> Result:

@@ -49,8 +49,8 @@ class TraceIds:
 class RunCall:
     """An entry-point call on its way to the agent.
 
-    Every step around a run gets a call of its own; ``input`` and ``messages`` are copies made when they are first read, so
-    changing them changes nothing that anybody else sees.
+    Every step around a run gets a call of its own; ``input`` and ``messages`` are copies made when they are first
+    read, so changing them changes nothing that anybody else sees.
 
     Args:
         kind: The entry point.

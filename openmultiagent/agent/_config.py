@@ -42,7 +42,7 @@ class AgentConfig:
     model: str | None = None
     """Model name, as the provider knows it; not needed with ``adapter`` or the provider ``embedded``."""
     provider: str | None = None
-    """Key of the provider; the orchestrator's ``default_provider``, else ``anthropic``. Never guessed from the model."""
+    """Key of the provider; else the orchestrator's default, else ``anthropic``. Never guessed from the model."""
     adapter: SkipValidation[LLMAdapter | None] = None
     """An adapter to use as it is; it stays its giver's, who closes it."""
     base_url: str | None = None
@@ -163,10 +163,8 @@ def _check_adapter(name: str, adapter: object) -> None:
         )
 
 
-def _as_settings(settings: object) -> ModelSettings | None:
-    return (
-        settings if settings is None or isinstance(settings, ModelSettings) else from_mapping(ModelSettings, settings)
-    )  # type: ignore[arg-type]
+def _as_settings(settings: ModelSettings | Mapping[str, Any] | None) -> ModelSettings | None:
+    return from_mapping(ModelSettings, settings) if isinstance(settings, Mapping) else settings
 
 
 def _sequence(name: str, what: str, items: object) -> Sequence[object]:

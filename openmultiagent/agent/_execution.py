@@ -1,14 +1,14 @@
 """One run of an agent, from its validated input to its result.
 
-The single engine behind ``Agent.run``, ``prompt`` and ``stream`` and behind the orchestrator. A run that fails returns a
-result, with the messages and the usage that it had got to; the only thing that leaves here as an exception is a cancellation
-from outside (and what ends the process). The history in the result is closed on every path.
+The single engine behind ``Agent.run``, ``prompt`` and ``stream`` and behind the orchestrator. A run that fails
+returns a result, with the messages and the usage that it had got to; the only thing that leaves here as an exception
+is a cancellation from outside (and what ends the process). The history in the result is closed on every path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import anyio
@@ -48,15 +48,16 @@ async def execute_agent(
     """
     run = _Run(config, messages, environment, lease.adapter)
     cancel = environment.cancel
-    result: Result | None = None
+    swallowing: ExitStack[bool] = ExitStack()
     try:
-        with nullcontext() if cancel is None else cancel.scope():
-            result = await run.with_hooks()
+        with swallowing:
+            if cancel is not None:
+                swallowing.enter_context(cancel.scope())  # type: ignore[arg-type]  # typed as if it did not swallow
+            return await run.with_hooks()
     finally:
         await lease.aclose()
-    if result is None:  # only the token's scope swallows a cancellation
-        return _stopped(run.progress, environment, None if cancel is None else cancel.reason)
-    return result
+    # Only the token's scope swallows a cancellation, and so leads here.
+    return _stopped(run.progress, environment, None if cancel is None else cancel.reason)
 
 
 class _Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from ..errors import ConfigurationError, InvalidMessageError
 from ..messages import ContentBlock, LLMMessage, Role, TextBlock, coerce_messages, copy_messages
@@ -35,7 +35,7 @@ class BeforeRunContext:
             messages: Replaces the complete input.
             prompt: Replaces the text blocks of the latest user message, after ``messages`` has been applied.
         """
-        changed = self if messages is None else replace(self, messages=messages)  # type: ignore[arg-type]  # checked later
+        changed = self if messages is None else replace(self, messages=cast(list[LLMMessage], messages))
         return changed if prompt is None else replace(changed, prompt=prompt)
 
 
@@ -65,7 +65,9 @@ async def apply_before_run(config: AgentConfig, messages: list[LLMMessage]) -> l
     return with_latest_user_text(effective, new_prompt)
 
 
-def _read(returned: object) -> tuple[Any, str | None]:
+def _read(returned: object) -> tuple[object, str | None]:
+    messages: object
+    prompt: object
     if isinstance(returned, BeforeRunContext):
         messages, prompt = returned.messages, returned.prompt
     elif isinstance(returned, Mapping):
@@ -75,7 +77,8 @@ def _read(returned: object) -> tuple[Any, str | None]:
         messages, prompt = returned.get("messages"), returned.get("prompt")
     else:
         raise InvalidMessageError(
-            f"before_run must return its context, a mapping with messages and/or prompt, or None, got {type(returned).__name__}"
+            "before_run must return its context, a mapping with messages and/or prompt, or None, "
+            f"got {type(returned).__name__}"
         )
     if prompt is not None and not isinstance(prompt, str):
         raise InvalidMessageError("before_run.prompt must be a string")

@@ -1,8 +1,8 @@
 """The way of a model call: user middleware > budget > tracing > call timeout > adapter.
 
-The chain is composed once per run. A retry by a user's middleware passes through budget and tracing again, so it is charged
-and traced as a call of its own; a cached answer never reaches them. Invariant: whatever the outcome of a call that was sent,
-the ledger knows of it.
+The chain is composed once per run. A retry by a user's middleware passes through budget and tracing again, so it is
+charged and traced as a call of its own; a cached answer never reaches them. Invariant: whatever the outcome of a call
+that was sent, the ledger knows of it.
 """
 
 from __future__ import annotations
@@ -90,14 +90,18 @@ class ModelSeam:
         except Exception as error:
             self.adapter_error = error
             raise
-        if not isinstance(response, LLMResponse) or not isinstance(response.content, list):
-            self.adapter_error = LLMProtocolError(
-                f"adapter {self._adapter.name!r} must return an LLMResponse with a list of blocks, got {response!r:.100}",
-                provider=self._adapter.name,
-                retryable=False,
-            )
-            raise self.adapter_error
-        return response
+        return self._checked(response)
+
+    def _checked(self, response: object) -> LLMResponse:
+        # The adapter may be anybody's.
+        if isinstance(response, LLMResponse) and isinstance(response.content, list):
+            return response
+        self.adapter_error = LLMProtocolError(
+            f"adapter {self._adapter.name!r} must return an LLMResponse with a list of blocks, got {response!r:.100}",
+            provider=self._adapter.name,
+            retryable=False,
+        )
+        raise self.adapter_error
 
 
 async def _consume(events: Any, sink: StreamSink, provider: str) -> LLMResponse:

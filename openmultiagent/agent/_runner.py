@@ -1,8 +1,9 @@
 """The turn loop: ask the model, run the tools that it calls, until it answers without calling one.
 
-One engine for ``run``, ``prompt`` and ``stream``: who wants to see the run while it happens gives the environment a sink.
-Not here: hooks, time limits and what becomes of a failure (``_execution``). Invariants: the conversation is private and
-append-only; the loop's only exits are the stop reasons and exceptions, and the caller closes the history for both.
+One engine for ``run``, ``prompt`` and ``stream``: who wants to see the run while it happens gives the environment a
+sink. Not here: hooks, time limits and what becomes of a failure (``_execution``). Invariants: the conversation is
+private and append-only; the loop's only exits are the stop reasons and exceptions, and the caller closes the history
+for both.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from ..adapters import LLMAdapter, LLMChatOptions, LLMResponse, ModelCall, StreamEvent
-from ..budget import BudgetScope
+from ..adapters import LLMAdapter, LLMChatOptions, ModelCall, StreamEvent
 from ..events import Event
 from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, copy_blocks
 from ..outcome import StopReason
@@ -74,7 +74,7 @@ class AgentRunner:
                 # The model would never see what these calls come to.
                 progress.close(_OVER_BUDGET)
                 return
-            await self._run_tools(calls, scope)
+            await self._run_tools(calls)
 
     async def _ask(self) -> list[ToolUseBlock]:
         progress, sink = self._progress, self._environment.sink
@@ -102,7 +102,7 @@ class AgentRunner:
             await turn.finish(content, calls)
         return calls
 
-    async def _run_tools(self, calls: list[ToolUseBlock], scope: BudgetScope) -> None:
+    async def _run_tools(self, calls: list[ToolUseBlock]) -> None:
         progress, sink = self._progress, self._environment.sink
         await self._tools.run_turn(calls, progress)
         results = progress.close()

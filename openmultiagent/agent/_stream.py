@@ -1,8 +1,8 @@
 """The stream of a run: its events while they happen, and its result afterwards.
 
-The run goes on in a detached task with a cancel scope of its own, so the stream may be entered, consumed and left in different
-tasks, inside generators, or simply dropped. Invariants: the run never refers to the stream, so dropping the stream cancels it;
-no cancel scope, task group or span context is held while the consumer has control.
+The run goes on in a detached task with a cancel scope of its own, so the stream may be entered, consumed and left in
+different tasks, inside generators, or simply dropped. Invariants: the run never refers to the stream, so dropping the
+stream cancels it; no cancel scope, task group or span context is held while the consumer has control.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from anyio.lowlevel import checkpoint
-from typing_extensions import Self
 
 from .._detached import Detached
 from ..events import Event
@@ -87,9 +86,9 @@ class _Channel:
 class AgentStream:
     """The events of a run, for one consumer.
 
-    Iterate it (``async for event in stream``), best inside ``async with stream:``, whose end cancels a run that is not
-    finished and waits for it. Without ``async with``, leaving the loop early cancels the run when the stream is dropped, and
-    waits for nothing. The run starts at the first step; the input was checked when the stream was made.
+    Iterate it (``async for event in stream``), best inside ``async with stream:``, whose end cancels a run that is
+    not finished and waits for it. Without ``async with``, leaving the loop early cancels the run when the stream is
+    dropped, and waits for nothing. The run starts at the first step; the input was checked when the stream was made.
     """
 
     def __init__(self, run_id: str, runner: Runner) -> None:

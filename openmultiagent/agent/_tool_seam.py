@@ -1,8 +1,8 @@
 """The way of a tool call: user middleware > budget > tracing > validation > timeout > tool.
 
-All calls of a turn start at the same time (the executor bounds how many run at once); their results stand in the order of the calls. Invariant: a
-call always comes to a result. Whatever a tool or a middleware does is a result that the model can read; only a cancellation
-from outside goes on.
+All calls of a turn start at the same time (the executor bounds how many run at once); their results stand in the
+order of the calls. Invariant: a call always comes to a result. Whatever a tool or a middleware does is a result that
+the model can read; only a cancellation from outside goes on.
 """
 
 from __future__ import annotations

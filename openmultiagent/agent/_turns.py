@@ -1,12 +1,13 @@
 """What a run has come to so far: its conversation, its records, and why it stopped.
 
-Invariant: ``messages`` is a valid history at every moment that somebody else can see it. A tool call that will get no result
-any more gets one that says so (``close``), whatever ended the run.
+Invariant: ``messages`` is a valid history at every moment that somebody else can see it. A tool call that will get no
+result any more gets one that says so (``close``), whatever ended the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from ..messages import (
     ContentBlock,
     Conversation,

@@ -1,8 +1,8 @@
 """Online evaluation: finished runs are judged afterwards, beside the runs that go on.
 
-Sampling is decided before a run's outcome is known. ``offer`` never waits and never raises; what the queue cannot hold is
-dropped and counted. Invariant: nothing here delays or changes an answer, and nothing that a scorer does to what it gets is seen
-by anybody else.
+Sampling is decided before a run's outcome is known. ``offer`` never waits and never raises; what the queue cannot
+hold is dropped and counted. Invariant: nothing here delays or changes an answer, and nothing that a scorer does to
+what it gets is seen by anybody else.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ class OnlineEvaluation:
     """Finished runs that may wait to be judged; further ones are dropped and counted."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.scorers, str) or not isinstance(self.scorers, Sequence) or not self.scorers:
+        given: object = self.scorers
+        if isinstance(given, str) or not isinstance(given, Sequence) or not given:
             raise ConfigurationError("OnlineEvaluation needs a list with at least one scorer")
-        scorers = tuple(item if isinstance(item, Scorer) else make_scorer(item) for item in self.scorers)  # type: ignore[arg-type]
+        scorers = tuple(item if isinstance(item, Scorer) else make_scorer(item) for item in given)
         object.__setattr__(self, "scorers", scorers)
 
 
@@ -161,11 +162,10 @@ class EvaluationSink:
     async def serve(self) -> None:
         """Judge runs as they come, until ``close``."""
         while not self._closed:
-            await self._work_off()
-            if self._closed or self._queue:
-                continue
             self._wake = anyio.Event()
-            await self._wake.wait()
+            await self._work_off()
+            if not self._queue:
+                await self._wake.wait()
 
     def close(self) -> None:
         """Take no more runs; what is queued can still be flushed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -64,7 +65,7 @@ class ImageBlock(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept_url(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "url" in data and "source" not in data:
+        if isinstance(data, Mapping) and "url" in data and "source" not in data:
             return {**data, "source": source_from_url(data["url"])}
         return data
 
@@ -128,10 +129,6 @@ class ImageBlock(Model):
         """
         check_image_base64(data)
         check_image_media_type(mime_type)
-        if len(data) > LONG_BASE64:
-            _log.warning(
-                "large_image", media_type=mime_type, characters=len(data), decoded_mb=round(len(data) * 0.75 / 1e6, 1)
-            )
         return cls(source=_checked_base64(mime_type, data))
 
     @classmethod
@@ -190,8 +187,11 @@ def source_from_url(url: object) -> Base64Source | UrlSource:
 
 
 def _checked_base64(media_type: str, data: str, scheme: str = "data") -> Base64Source:
-    fields = {"type": "base64", "media_type": media_type, "data": data}
-    return assemble(Base64Source, fields, private={"_checked": Checked(data, scheme)})
+    if len(data) > LONG_BASE64:
+        decoded_mb = round(len(data) * 0.75 / 1e6, 1)
+        _log.warning("large_image", media_type=media_type, characters=len(data), decoded_mb=decoded_mb)
+    fields = {"type": "base64", "media_type": str.__str__(media_type), "data": str.__str__(data)}
+    return assemble(Base64Source, fields, private={"_checked": Checked(fields["data"], scheme)})
 
 
 def _media_type_of(path: Path) -> str:

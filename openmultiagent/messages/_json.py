@@ -20,7 +20,7 @@ T = TypeVar("T")
 MAX_DEPTH = 100
 """Levels of nesting; the value itself is the first."""
 
-_MAX_VALUES = 2_000_000
+_MAX_VALUES = 1_000_000
 """Values in one tree. Lists that share their parts can stand for more values than any memory holds."""
 
 _MAX_INT_BITS = 14_000
@@ -79,17 +79,18 @@ class _Walk:
         self._open: list[Any] = []  # the containers around the place where the walk is
         self._keys: list[Any] = []  # the key that it follows in each of them
         self._plain = True
+        self._left = _MAX_VALUES
 
     def check(self, root: Any) -> bool:
         """Return whether the value consists of exact built-in types; raise a Fault when it is not JSON-like."""
         if not self._is_container(root):
             return self._plain
         walks = [self._enter(root)]
-        left = _MAX_VALUES
         while walks:
             for key, item in walks[-1]:
+                if item is None or (type(item) is str and item.isascii()):
+                    continue  # by far the most values
                 self._keys[-1] = key
-                left -= 1
                 if self._is_container(item):
                     walks.append(self._enter(item))
                     break
@@ -97,13 +98,14 @@ class _Walk:
                 walks.pop()
                 self._open.pop()
                 self._keys.pop()
-            if left < 0:
-                raise Fault(f"{_REFUSED}: more than {_MAX_VALUES:,} values")
         return self._plain
 
     def _enter(self, container: Any) -> Iterator[tuple[Any, Any]]:
         if len(self._open) == MAX_DEPTH:
             raise self._bottomless(container)
+        self._left -= len(container)
+        if self._left < 0:
+            raise Fault(f"{_REFUSED}: more than {_MAX_VALUES:,} values")
         if isinstance(container, list | tuple):
             items: Iterator[tuple[Any, Any]] = iter(enumerate(container))
         else:
@@ -123,8 +125,7 @@ class _Walk:
         """Check one value; return whether it is a container, to be walked into."""
         cls = type(item)
         if cls is str:
-            if not item.isascii():
-                self._check_text(item)
+            self._check_text(item)
             return False
         if cls is dict or cls is list:
             return True

@@ -6,7 +6,6 @@ and is written with ASCII classes, so that no other script's digits or letters p
 
 from __future__ import annotations
 
-import binascii
 import re
 from urllib.parse import urlsplit
 
@@ -35,10 +34,11 @@ LONG_BASE64 = 10_000_000
 _TOKEN = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"  # noqa: S105 - a token of RFC 6838, not a secret
 _MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}")
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _UNUSED_BITS = {0: 0, 2: 0b1111, 3: 0b11}
 """By length % 4: the bits of the last character that stand for no byte."""
 
+_ASCII_CONTROL = bytes([*range(0x20), 0x7F])
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # all characters of the Unicode category Cc
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SCHEME_RULE = "must start with http://, https://, or data:"
@@ -85,11 +85,9 @@ def _is_base64(text: str) -> bool:
     unused = _UNUSED_BITS.get(len(body) % 4)
     if not body or padding > 2 or len(text) % 4 == 1 or unused is None:
         return False
-    try:
-        binascii.a2b_base64(body + "=" * (-len(body) % 4), strict_mode=True)
-    except binascii.Error:
+    if body.encode().translate(None, _ALPHABET):  # what is left when the alphabet is taken out
         return False
-    return not _ALPHABET.index(body[-1]) & unused
+    return not _ALPHABET.index(body[-1].encode()) & unused
 
 
 def url_fault(value: object) -> str | None:  # noqa: PLR0911 - one line per rule reads best
@@ -122,8 +120,9 @@ def url_fault(value: object) -> str | None:  # noqa: PLR0911 - one line per rule
 
 
 def _has_control_characters(text: str) -> bool:
-    printable_ascii = text.isascii() and text.isprintable()  # ten times as quick as the search, for long data URIs
-    return not printable_ascii and _CONTROL.search(text) is not None
+    if not text.isascii():
+        return _CONTROL.search(text) is not None
+    return len(text.encode().translate(None, _ASCII_CONTROL)) < len(text)  # 14 times as quick, for long data URIs
 
 
 def check_image_url_text(url: object) -> str:

@@ -84,7 +84,7 @@ class ReasoningBlock(Model):
     @model_validator(mode="before")
     @classmethod
     def _accept_camel_case(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "redactedData" in data and "redacted_data" not in data:
+        if isinstance(data, Mapping) and "redactedData" in data and "redacted_data" not in data:
             return {**data, "redacted_data": data["redactedData"]}
         return data
 
@@ -215,7 +215,7 @@ class LLMMessage(Model):
 
         Args:
             role: Who speaks.
-            content: Its blocks, or mappings that look like blocks.
+            content: Its blocks, or mappings like blocks.
 
         Raises:
             InvalidMessageError: The role is unknown, or a block is not as it must be.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, StrictStr
+from pydantic import AfterValidator, Field, PrivateAttr, StrictStr, model_validator
 
 from ._base import Model
 from ._clone import Checked, copy_structurally
@@ -80,10 +80,10 @@ class Base64Source(_Source):
         """
         return cls(media_type=media_type, data=data)
 
-    def model_post_init(self, context: Any, /) -> None:
-        """Check the text, and remember it."""
-        super().model_post_init(context)
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         check_base64(self, self.data)
+        return self
 
 
 class UrlSource(_Source):
@@ -108,10 +108,10 @@ class UrlSource(_Source):
         """
         return cls(url=url, media_type=media_type)
 
-    def model_post_init(self, context: Any, /) -> None:
-        """Check the URL, and remember it."""
-        super().model_post_init(context)
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         check_url(self, self.url)
+        return self
 
 
 copy_structurally(Base64Source, UrlSource)

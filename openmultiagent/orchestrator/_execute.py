@@ -1,7 +1,7 @@
 """One entry-point call, from the prepared run to its result: the onion.
 
-Every entry point goes through ``execute``. The chain is composed here, once per run, and the core builds a fresh agent inside
-it.
+Every entry point goes through ``execute``. The chain is composed here, once per run, and the core builds a fresh
+agent inside it.
 """
 
 from __future__ import annotations
@@ -88,26 +88,32 @@ async def execute(
 
 
 async def _with_listeners(bus: EventBus, operation: Callable[[], Awaitable[Result]]) -> Result:
-    if not bus.needs_service:
-        try:
-            return await operation()
-        finally:
-            bus.close()
-            if bus.needs_service:  # a plain function has returned an awaitable
-                await bus.serve()
-    result: Result | None = None
-    failure: BaseException | None = None
+    if bus.needs_service:
+        return await _served(bus, operation)
+    try:
+        return await operation()
+    finally:
+        bus.close()
+        await _serve_leftovers(bus)
+
+
+async def _served(bus: EventBus, operation: Callable[[], Awaitable[Result]]) -> Result:
+    outcome: Result | BaseException
     async with anyio.create_task_group() as group:
         group.start_soon(bus.serve)
         try:
-            result = await operation()
+            outcome = await operation()
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as error:  # noqa: BLE001 - raised below, outside the group, which would wrap it
-            failure = error
+            outcome = error
         finally:
             bus.close()
-    if failure is not None:
-        raise failure
-    assert result is not None  # noqa: S101 - neither raised nor cancelled
-    return result
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+async def _serve_leftovers(bus: EventBus) -> None:
+    if bus.needs_service:  # a listener that looks plain has returned an awaitable
+        await bus.serve()

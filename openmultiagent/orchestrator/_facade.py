@@ -1,18 +1,17 @@
 """The orchestrator: it checks what it is given, and hands runs to the machinery.
 
-Nothing is decided here that another module could decide. Invariant: whatever is wrong with a call that can be seen without
-running is raised by the call itself, before any event, span, evaluation or request.
+Nothing is decided here that another module could decide. Invariant: whatever is wrong with a call that can be seen
+without running is raised by the call itself, before any event, span, evaluation or request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from opentelemetry.trace import TracerProvider
-from typing_extensions import Self
 
 from .._detached import Detached
 from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
@@ -40,8 +39,8 @@ _DRAIN_TIMEOUT = 10.0
 class OpenMultiAgent:
     """Runs agents, each run bounded, isolated and on record.
 
-    Works as it is; as ``async with OpenMultiAgent(...)`` it keeps connections between runs and evaluates finished runs in the
-    background, until its end drains both.
+    Works as it is; as ``async with OpenMultiAgent(...)`` it keeps connections between runs and evaluates finished
+    runs in the background, until its end drains both.
 
     Args:
         default_provider: Provider of agents that name none.

@@ -1,7 +1,8 @@
 """The orchestrator's own steps around a run, and what keeps a user's steps from hurting it.
 
-From the outside in a run passes: evaluation > tracing > progress > budget > user middleware > the agent. The first two belong
-to their parts; the others are here. Every step enters and leaves in the same task, and none catches a cancellation.
+From the outside in a run passes: evaluation > tracing > progress > budget > user middleware > the agent. The first
+two belong to their parts; the others are here. Every step enters and leaves in the same task, and none catches a
+cancellation.
 """
 
 from __future__ import annotations

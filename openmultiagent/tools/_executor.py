@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -161,8 +160,8 @@ async def _invoke(tool: Tool, value: Any, context: ToolContext) -> object:
     if tool.is_async:
         returned = tool.execute(value, context)
     else:
-        # The thread sees the caller's context variables; anyio copies them.
-        returned = await anyio.to_thread.run_sync(partial(tool.execute, value, context), abandon_on_cancel=True)
+        # The thread sees the caller's context variables; anyio copies them. In a tuple, since trio refuses coroutines.
+        (returned,) = await anyio.to_thread.run_sync(lambda: (tool.execute(value, context),), abandon_on_cancel=True)
     return await returned if inspect.isawaitable(returned) else returned
 
 
@@ -172,7 +171,7 @@ def _checked_input(tool: Tool, call: ToolCall) -> tuple[Any, str | None]:
     if call.input_error is not None:
         fault = f"the arguments could not be read: {call.input_error}"
         return None, f"{start} {fault}. The tool was not run; call it again with one JSON object."
-    value = call.input
+    value: Any = call.input  # a model's, or a middleware's: it may be anything
     if not isinstance(value, dict):
         return None, f"{start}\n- input: must be an object, got {type(value).__name__}"
     if tool.input_adapter is None:

@@ -8,7 +8,7 @@ it is passed on by identity, never copied and never shown to the model unless it
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from ..messages import (
     ToolResultContent,
+    ToolResultPart,
     copy_tool_result_content,
     replace_lone_surrogates,
     summarize_tool_result,
@@ -40,6 +41,10 @@ _HEAD_SHARE = 7
 """Tenths of the room that go to the start of a text that is cut; the rest goes to its end."""
 
 
+ToolOutput = str | Sequence[ToolResultPart | Mapping[str, Any]]
+"""What a tool may give the model to read: text, or parts, each a part object or a mapping with its fields."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The outcome of one tool call.
@@ -51,8 +56,8 @@ class ToolResult:
     data: object
     """The result as the application sees it. It is also what the model reads, when it is a ``str``."""
     _: KW_ONLY
-    model_output: ToolResultContent | None = None
-    """What the model reads instead of ``data``: text, or a list of text, image and file parts."""
+    model_output: ToolOutput | None = None
+    """What the model reads instead of ``data``: text, or a list of text, image and file parts (objects or mappings)."""
     is_error: bool = False
     """Whether the call failed; ``data`` is then the text that says why."""
     metadata: Mapping[str, Any] | None = None
@@ -172,7 +177,7 @@ def issue_lines(error: ValidationError) -> str:
 
 
 def _checked(tool_name: str, result: ToolResult, output: TypeAdapter[Any] | None, limit: int | None) -> ToolResult:
-    fault = _shape_fault(result)
+    fault = _shape_fault(result.data, result.model_output, result.is_error, result.metadata)
     if fault is None and output is not None and not result.is_error:
         fault = _schema_fault(result.data, output)
     if fault is not None:
@@ -189,14 +194,14 @@ def _checked(tool_name: str, result: ToolResult, output: TypeAdapter[Any] | None
     return _invalid(tool_name, " non-string ToolResult.data requires model_output", limit)
 
 
-def _shape_fault(result: ToolResult) -> str | None:
-    if not isinstance(result.is_error, bool):
+def _shape_fault(data: object, model_output: object, is_error: object, metadata: object) -> str | None:
+    if not isinstance(is_error, bool):
         return " ToolResult.is_error must be a boolean"
-    if result.metadata is not None and not isinstance(result.metadata, Mapping):
+    if metadata is not None and not isinstance(metadata, Mapping):
         return " ToolResult.metadata must be a mapping"
-    if result.is_error and not isinstance(result.data, str):
+    if is_error and not isinstance(data, str):
         return " error ToolResult.data must be a string"
-    if result.is_error and result.model_output is not None and not isinstance(result.model_output, str):
+    if is_error and model_output is not None and not isinstance(model_output, str):
         return " error model_output must be a string"
     return None
 

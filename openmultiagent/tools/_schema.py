@@ -89,7 +89,7 @@ def documentation(fn: Callable[..., Any]) -> str | None:
     return type(fn).__call__.__doc__ or type(fn).__doc__
 
 
-def function_body(fn: Callable[..., Any], tool_name: str, local_names: Mapping[str, Any] | None = None) -> FunctionBody:
+def function_body(fn: Callable[..., Any], tool_name: str, local_names: Mapping[str, Any]) -> FunctionBody:
     """Return how a function is called with a JSON object.
 
     Args:
@@ -191,14 +191,14 @@ def _parameters(fn: Callable[..., Any], tool_name: str) -> list[inspect.Paramete
     return parameters
 
 
-def _hints(fn: Callable[..., Any], tool_name: str, local_names: Mapping[str, Any] | None) -> dict[str, Any]:
+def _hints(fn: Callable[..., Any], tool_name: str, local_names: Mapping[str, Any]) -> dict[str, Any]:
     function = underlying(fn)
     # Not the return annotation: it may name what exists only while types are checked.
     wanted = {name: hint for name, hint in getattr(function, "__annotations__", {}).items() if name != "return"}
     holder = types.SimpleNamespace(__annotations__=wanted)
     global_names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        return get_type_hints(holder, global_names, dict(local_names or {}), include_extras=True)
+        return get_type_hints(holder, global_names, dict(local_names), include_extras=True)
     except Exception as error:
         raise ConfigurationError(
             f"tool {tool_name!r}: its annotations cannot be resolved: {describe_error(error)}; "

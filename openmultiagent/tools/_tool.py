@@ -236,8 +236,15 @@ def _body(fn: Callable[..., Any], tool_name: str, frame: FrameType | None) -> Fu
     function = underlying(fn)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"tool {tool_name!r} is a generator function; let it return a list")
-    # Types that are local to the function around the tool can only be found in its frame.
-    return function_body(fn, tool_name, None if frame is None else frame.f_locals)
+    return function_body(fn, tool_name, _names_around(function, frame))
+
+
+def _names_around(function: Callable[..., Any], frame: FrameType | None) -> Mapping[str, Any]:
+    """Return the local names of the function that the tool is defined in: only its frame knows the types made there."""
+    if frame is None or getattr(function, "__globals__", None) is not frame.f_globals:
+        return {}
+    defined_here = function.__qualname__.startswith(f"{frame.f_code.co_qualname}.<locals>.")
+    return frame.f_locals if defined_here else {}
 
 
 def _caller() -> FrameType | None:

@@ -1,7 +1,7 @@
 """Names of the OpenTelemetry semantic conventions for generative AI, and of this library's own attributes.
 
-The conventions are in development, and their names have no Python package of their own; these are the ones of version 1.41 of
-the conventions (https://opentelemetry.io/docs/specs/semconv/gen-ai/). Names that the conventions have removed
+The conventions are in development, and their names have no Python package of their own; these are the ones of version
+1.41 of the conventions (https://opentelemetry.io/docs/specs/semconv/gen-ai/). Names that the conventions have removed
 (``gen_ai.system``, ``gen_ai.usage.prompt_tokens`` and the like) are never used.
 """
 

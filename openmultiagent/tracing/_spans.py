@@ -1,8 +1,8 @@
 """Spans around a run, its model calls and its tool calls, through the OpenTelemetry API.
 
-A span is opened and closed at the real moment and is current meanwhile, so that instrumented libraries nest below it and the
-run nests below the caller's span. Invariants: no provider is ever set here; nothing is computed for a span that is not
-recorded; the texts of prompts, answers, tools and exceptions never reach a span.
+A span is opened and closed at the real moment and is current meanwhile, so that instrumented libraries nest below it
+and the run nests below the caller's span. Invariants: no provider is ever set here; nothing is computed for a span
+that is not recorded; the texts of prompts, answers, tools and exceptions never reach a span.
 """
 
 from __future__ import annotations
@@ -182,13 +182,12 @@ def _response_attributes(response: LLMResponse) -> dict[str, Any]:
     if usage is not None:
         attributes[names.USAGE_INPUT] = usage.input_tokens
         attributes[names.USAGE_OUTPUT] = usage.output_tokens
-        for name, tokens in (
-            (names.USAGE_CACHE_READ, usage.cache_read_tokens),
-            (names.USAGE_CACHE_WRITE, usage.cache_write_tokens),
-            (names.USAGE_REASONING, usage.reasoning_tokens),
-        ):
-            if tokens:
-                attributes[name] = tokens
+        details = {
+            names.USAGE_CACHE_READ: usage.cache_read_tokens,
+            names.USAGE_CACHE_WRITE: usage.cache_write_tokens,
+            names.USAGE_REASONING: usage.reasoning_tokens,
+        }
+        attributes.update({name: tokens for name, tokens in details.items() if tokens})
     return attributes
 
 

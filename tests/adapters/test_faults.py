@@ -51,7 +51,9 @@ def test_the_status_decides(status: int, cls: type[AdapterError], retryable: boo
 
 @proves("MOD-29")
 def test_the_providers_words_are_kept() -> None:
-    body = json.dumps({"error": {"message": "No such model", "type": "invalid_request_error", "code": "model_not_found"}})
+    body = json.dumps(
+        {"error": {"message": "No such model", "type": "invalid_request_error", "code": "model_not_found"}}
+    )
     error = refusal(404, body.encode(), x_request_id="req_1")
     assert error.message == "openai API error 404: No such model"
     assert (error.error_type, error.code, error.request_id) == ("invalid_request_error", "model_not_found", "req_1")
@@ -88,7 +90,7 @@ def test_a_status_without_a_name_has_a_message() -> None:
 def test_texts_are_redacted_before_they_are_cut() -> None:
     secret = "sk-" + "a1B2" * 10
     body = json.dumps({"error": {"message": f"Incorrect API key provided: {secret}"}, "padding": "x" * 1_950})
-    error = refusal(401, ("x" * 1_990 + secret).encode())
+    error = refusal(401, ("x" * 1_989 + " " + secret).encode())
     assert error.body is not None
     assert len(error.body) <= 2_000
     assert "sk-a1B2" not in error.body

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openmultiagent.adapters import LLMChatOptions, LLMToolDef, ThinkingConfig
-from openmultiagent.adapters._openai_request import encode_request, max_tokens_field_for
+from openmultiagent.adapters._openai_request import _user_part, encode_request, max_tokens_field_for
 from openmultiagent.errors import (
     ConfigurationError,
     InvalidMessageError,
@@ -18,6 +18,7 @@ from openmultiagent.errors import (
 )
 from openmultiagent.messages import (
     Base64Source,
+    Conversation,
     FileBlock,
     ImageBlock,
     LLMMessage,
@@ -60,9 +61,7 @@ def user(*blocks: Any) -> LLMMessage:
 def test_the_smallest_request() -> None:
     options = LLMChatOptions(model="gpt-x")
     raw = encode_request([LLMMessage.user("Grüße 🎉\u2028")], options, stream=False)
-    assert raw.decode() == (
-        '{"model":"gpt-x","messages":[{"role":"user","content":"Grüße 🎉\u2028"}],"stream":false}'
-    )
+    assert raw.decode() == ('{"model":"gpt-x","messages":[{"role":"user","content":"Grüße 🎉\u2028"}],"stream":false}')
 
 
 @proves("MOD-12")
@@ -221,6 +220,12 @@ def test_media_of_results_follow_in_a_user_message() -> None:
     ]
 
 
+@proves("MOD-10")
+def test_results_alone_need_no_user_message() -> None:
+    messages = sent(LLMMessage.tool([tool_result("c1", "42")]), LLMMessage.assistant("So it is 42."))
+    assert [message["role"] for message in messages] == ["tool", "assistant"]
+
+
 @pytest.mark.parametrize("role", ["user", "tool"])
 @proves("MOD-11")
 def test_results_stand_together_also_when_they_come_one_by_one(role: str) -> None:
@@ -349,9 +354,7 @@ def test_extra_fields_win_over_settings_but_not_over_the_request_itself() -> Non
         "stream": True,
         "stream_options": {},
     }
-    body = body_of(
-        [LLMMessage.user("Hi")], temperature=0.1, thinking=ThinkingConfig(effort="low"), extra_body=extra
-    )
+    body = body_of([LLMMessage.user("Hi")], temperature=0.1, thinking=ThinkingConfig(effort="low"), extra_body=extra)
     assert body == {
         "model": "gpt-x",
         "messages": [{"role": "user", "content": "Hi"}],
@@ -390,12 +393,10 @@ def test_an_adapter_can_be_told_the_field() -> None:
     assert json.loads(raw)["max_tokens"] == 9
 
 
-@pytest.mark.parametrize(
-    "extra", [{"a": object()}, {"a": float("nan")}, {"a": "\ud800"}, {"a": {1, 2}}, {("a",): 1}]
-)
+@pytest.mark.parametrize("extra", [{"a": object()}, {"a": float("nan")}, {"a": "\ud800"}, {"a": {1, 2}}, {("a",): 1}])
 @proves("MOD-2", "MOD-15")
 def test_options_that_are_no_json_are_refused(extra: dict[Any, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be written as JSON.*extra_body"):
+    with pytest.raises(ConfigurationError, match=r"cannot be written as JSON.*extra_body"):
         body_of([LLMMessage.user("Hi")], extra_body=extra)
 
 
@@ -415,6 +416,34 @@ def test_a_block_that_was_changed_after_it_was_checked_is_refused() -> None:
     image.source.url = "file:///etc/passwd"
     with pytest.raises(InvalidMessageError):
         body_of([message])
+
+
+@proves("MOD-2")
+def test_a_runs_own_conversation_is_read_in_place() -> None:
+    assert sent(*Conversation([LLMMessage.user("Hi")])) == body_of(Conversation([LLMMessage.user("Hi")]))["messages"]
+
+
+@proves("MOD-2")
+def test_mappings_like_messages_are_messages() -> None:
+    mapping = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}
+    assert body_of([mapping])["messages"] == [{"role": "assistant", "content": "Hi"}]  # type: ignore[list-item]
+
+
+@proves("MOD-12", "MOD-13")
+def test_fields_that_were_set_to_plain_strings_mean_the_same() -> None:
+    image = ImageBlock.from_url("https://example.com/a.png")
+    image.detail = "low"  # type: ignore[assignment]
+    message = LLMMessage.user("Hi")
+    message.role = "assistant"  # type: ignore[assignment]
+    look, hi = sent(user(image), message)
+    assert look["content"][0]["image_url"]["detail"] == "low"
+    assert hi == {"role": "assistant", "content": "Hi"}
+
+
+@proves("MOD-2")
+def test_a_block_that_the_protocol_does_not_know_is_refused() -> None:
+    with pytest.raises(UnsupportedContentError, match="ReasoningBlock"):
+        _user_part(ReasoningBlock(text="hmm"))
 
 
 @proves("MOD-1")

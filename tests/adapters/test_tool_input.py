@@ -84,7 +84,7 @@ def test_what_is_no_single_key_is_not_mended(raw: str) -> None:
     assert repair_tool_args(raw) is None
 
 
-@given(st.text() | st.text(alphabet='{}[]":,\\ \n\'a1'), st.booleans())
+@given(st.text() | st.text(alphabet="{}[]\":,\\ \n'a1"), st.booleans())
 @proves("MOD-25")
 def test_any_text_gives_an_input_or_a_fault(raw: str, cut: bool) -> None:
     value, error = parse_tool_input(raw, cut=cut)

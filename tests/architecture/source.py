@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -65,6 +66,12 @@ class Import:
         return f"{self.importer.name}:{self.line}"
 
 
+@cache
+def parse(text: str) -> ast.Module:
+    """Parse a source text; many rules look at the same ones, and none changes what it gets."""
+    return ast.parse(text)
+
+
 def load(root: Path) -> dict[str, Module]:
     """Parse the package that lies in a folder."""
     modules = {}
@@ -73,7 +80,7 @@ def load(root: Path) -> dict[str, Module]:
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         text = path.read_text(encoding="utf-8")
-        modules[name] = Module(name, path, is_package, text, ast.parse(text, str(path)))
+        modules[name] = Module(name, path, is_package, text, parse(text))
     return modules
 
 

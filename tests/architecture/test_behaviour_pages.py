@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.architecture.source import PACKAGE, ROOT
+from tests.architecture.source import PACKAGE, ROOT, parse
 from tests.support.behaviour import RULE_ID
 
 PAGES = Path("docs/behaviour")
@@ -43,7 +43,7 @@ def rules(root: Path) -> dict[Path, list[str]]:
 def claims(root: Path) -> Iterator[Claim]:
     """What the tests say that they prove."""
     for path in sorted((root / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             is_test = path.name.startswith("test_") and node.name.startswith(("test_", "Test"))

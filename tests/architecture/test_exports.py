@@ -39,7 +39,7 @@ def defined(module: Module) -> dict[str, Definition]:
     found: dict[str, Definition] = {}
     for node in module.tree.body:
         if isinstance(node, ast.ClassDef | Function):
-            found.setdefault(node.name, node)
+            found[node.name] = node  # the last one: what stands before it under the same name are its overloads
         elif isinstance(node, ast.Assign | ast.AnnAssign) and not _is_type_variable(node.value):
             found.update(dict.fromkeys(_targets(node), node))
     return found
@@ -146,18 +146,18 @@ def _documented(module: Module, cls: ast.ClassDef, method: Function, modules: Mo
         found = resolve(module, ast.unparse(base).partition("[")[0], modules)
         home, parent = found or (module, None)
         if isinstance(parent, ast.ClassDef):
-            for inherited in parent.body:
-                if isinstance(inherited, Function) and inherited.name == method.name:
-                    return _documented(home, parent, inherited, modules)
+            inherited = (item for item in parent.body if isinstance(item, Function) and item.name == method.name)
+            if any(_documented(home, parent, item, modules) for item in inherited):
+                return True
     return False
 
 
 def missing_from_layout(modules: Modules) -> list[str]:
-    """Parts of the package that the layout comment at the top of the root package does not name."""
-    comment = " ".join(line for line in modules[PACKAGE].text.splitlines() if line.startswith("#"))
-    words = set(re.findall(r"\w+", comment))
+    """Parts of the package that the layout, an indented list in the docstring of the root package, does not name."""
+    docstring = ast.get_docstring(modules[PACKAGE].tree, clean=False) or ""
+    words = {word for line in docstring.splitlines() if line.startswith(" ") for word in line.split()}
     parts = sorted({name.split(".")[1] for name in modules if "." in name})
-    return [f"{PACKAGE}/__init__.py: the layout comment lacks {part}" for part in parts if part not in words]
+    return [f"{PACKAGE}/__init__.py: the layout lacks {part}" for part in parts if part not in words | {"__main__"}]
 
 
 RULES = [unlisted_names, undocumented_names, missing_from_layout]
@@ -198,7 +198,16 @@ def test_every_listed_name_can_be_imported() -> None:
             {"tools/__init__.py": "__all__ = ['B']\nfrom ._a import A as B\n", "tools/_a.py": "class A: ...\n"},
             "tools._a: B has no docstring",
         ),
-        (missing_from_layout, {"__init__.py": "# tools errors_\n", "errors.py": "", "tools/_a.py": ""}, "lacks errors"),
+        (
+            undocumented_names,
+            {"errors.py": "__all__ = ['f']\n@overload\ndef f(x): 'doc'\ndef f(x=1): ...\n"},
+            "errors: f has no docstring",
+        ),
+        (
+            missing_from_layout,
+            {"__init__.py": "'''The errors.\n\n    tools errors_\n'''", "errors.py": "", "tools/_a.py": ""},
+            "lacks errors",
+        ),
     ],
 )
 def test_a_tree_that_breaks_the_rule_is_noticed(rule: Rule, files: dict[str, str], fault: str, tmp_path: Path) -> None:
@@ -211,13 +220,14 @@ def test_a_tree_that_breaks_the_rule_is_noticed(rule: Rule, files: dict[str, str
 def test_what_the_rules_allow(tmp_path: Path) -> None:
     files = {
         "__init__.py": (
-            "# errors tools\nfrom .errors import MAX, E, Kind\nfrom .tools import A\n"
-            "__all__ = ['MAX', 'A', 'E', 'Kind']\n"
+            "'''All.\n\n    words errors\n    ports tools\n'''\n"
+            "from .errors import MAX, E, Kind\nfrom .tools import A\n__all__ = ['MAX', 'A', 'E', 'Kind']\n"
         ),
         "errors.py": (
             "import json\n__all__ = ['MAX', 'E', 'Kind']\nT = TypeVar('T')\n_x = 1\n"
             "MAX: int = 1\n'doc'\nKind = int\n'doc'\n"
-            "class E:\n    'doc'\n    def m(self):\n        'doc'\n    def _n(self): ...\n"
+            "class E:\n    'doc'\n    @overload\n    def m(self): ...\n    def m(self, x=1):\n        'doc'\n"
+            "    def _n(self): ...\n"
         ),
         "tools/__init__.py": "from ..errors import E\nfrom ._a import A\n__all__ = ['A']\n",
         "tools/_a.py": "from ..errors import E\nHELP = 1\nclass A(E[int]):\n    'doc'\n    def m(self): ...\n",

@@ -46,6 +46,8 @@ class Reply:
     """Break the connection after so many streamed chunks, in the middle of the body."""
     end_after: int | None = None
     """End the body after so many streamed chunks, as if that were all."""
+    pause_before_end: bool = False
+    """Send everything but the end of the body, and pause there."""
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,9 @@ class _Handler(BaseHTTPRequestHandler):
                 break
             piece = f"data: {data}\n\n".encode()
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        if step.pause_before_end and not self.server.owner.pause(self.connection):
+            self.close_connection = True
+            return
         self.wfile.write(b"0\r\n\r\n")
 
     def _send(

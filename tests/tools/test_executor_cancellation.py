@@ -68,7 +68,7 @@ async def test_cancellation_from_inside_is_an_error_and_the_caller_goes_on(fn: C
 @proves("TOL-20")
 @asyncio_only
 async def test_cancellation_from_inside_is_told_apart_after_an_earlier_one_was_caught() -> None:
-    async def caller() -> ToolResult:
+    async def caller() -> Any:
         try:
             await anyio.sleep_forever()
         except asyncio.CancelledError:
@@ -85,11 +85,11 @@ async def wait() -> None:
     await anyio.sleep_forever()
 
 
-async def swallow() -> str:
+async def swallow() -> Any:
     try:
         await anyio.sleep_forever()
     except BaseException:
-        return "swallowed"  # what a careless tool does
+        return "swallowed"
 
 
 async def convert() -> None:

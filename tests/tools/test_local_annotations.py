@@ -27,6 +27,26 @@ def test_types_of_the_enclosing_function_are_found() -> None:
     assert sell.definition.input_schema == buy.definition.input_schema
 
 
+class Clash(BaseModel):
+    outer: int
+
+
+def use(clash: Clash) -> int:
+    return clash.outer
+
+
+@proves("TOL-2")
+def test_names_of_the_caller_do_not_shadow_those_of_the_function() -> None:
+    class Clash(BaseModel):
+        inner: int
+
+    def use_inner(clash: Clash) -> int:
+        return clash.inner
+
+    assert list(tool(use).definition.input_schema["$defs"]["Clash"]["properties"]) == ["outer"]
+    assert list(tool(use_inner).definition.input_schema["$defs"]["Clash"]["properties"]) == ["inner"]
+
+
 @proves("TOL-6")
 def test_types_that_cannot_be_found_are_named() -> None:
     class Order(BaseModel):

@@ -2,8 +2,19 @@ from typing import Any
 
 import pytest
 
+from openmultiagent._middleware import compose
 from openmultiagent.errors import ConfigurationError
-from openmultiagent.tools import Tool, ToolCall, ToolContext, ToolRegistry, tool
+from openmultiagent.tools import (
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolExecutor,
+    ToolMiddleware,
+    ToolNext,
+    ToolRegistry,
+    ToolResult,
+    tool,
+)
 from openmultiagent.tools._call import copy_json
 from tests.support import proves
 
@@ -122,3 +133,30 @@ def test_context_has_defaults_for_tests() -> None:
 
     assert (context.agent, context.run_id, context.turn, context.metadata) == ("a", "", 0, {})
     assert hash(context) == hash(ToolContext(agent="a"))
+
+
+@proves("TOL-12", "TOL-13", "TOL-16")
+async def test_middleware_rewrites_the_input_and_a_second_attempt_starts_afresh() -> None:
+    seen: list[Any] = []
+
+    async def retry(call: ToolCall, call_next: ToolNext) -> ToolResult:
+        await call_next(call)
+        return await call_next(call.replace(input={"a": "7"}))
+
+    async def meddle(call: ToolCall, call_next: ToolNext) -> ToolResult:
+        seen.append(dict(call.input))
+        call.input["meddled"] = True
+        return await call_next(call)
+
+    @tool
+    def echo(a: int = 0, *, meddled: bool = False) -> str:
+        return f"{a!r} {meddled}"
+
+    chain: list[ToolMiddleware] = [retry, meddle]
+    executor = ToolExecutor(ToolRegistry([echo]))
+    run = compose(chain, lambda call: executor.execute(call, ToolContext()))
+
+    result = await run(call_of({}, tool_name="echo"))
+
+    assert result.data == "7 True"
+    assert seen == [{}, {"a": "7"}]

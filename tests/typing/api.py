@@ -2,17 +2,176 @@
 
 from __future__ import annotations
 
-from typing import Literal, assert_type
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, assert_type
 
-from openmultiagent.errors import (
+from openmultiagent import (
     AdapterError,
+    Agent,
+    AgentConfig,
+    AgentRunResult,
+    BeforeRunContext,
+    CancelToken,
     ConfigurationError,
+    ContentBlock,
     EgressPolicyError,
     EgressReason,
+    Event,
+    ImageBlock,
     InvalidMessageError,
+    LLMMessage,
+    Message,
+    ModelSettings,
+    OpenMultiAgent,
     OpenMultiAgentError,
+    Role,
+    RunCall,
+    RunStatus,
+    TextBlock,
+    ThinkingConfig,
+    TokenUsage,
+    Tool,
+    ToolCallRecord,
+    ToolContext,
+    ToolResult,
+    ToolResultBlock,
+    ToolUseBlock,
+    tool,
 )
-from openmultiagent.usage import TokenUsage
+from openmultiagent.adapters import LLMAdapter, LLMChatOptions, LLMResponse
+from openmultiagent.evaluation import OnlineEvaluation, Score, ScorerContext, scorer
+from openmultiagent.messages import copy_messages
+from openmultiagent.testing import ScriptedAdapter
+
+
+def messages() -> list[LLMMessage]:
+    picture = ImageBlock.from_url("https://example.org/a.png")
+    made = [
+        LLMMessage.user("Hello"),
+        LLMMessage.assistant("Hello yourself"),
+        Message.user_with_image("What is this?", "https://example.org/a.png"),
+        Message.user_with_image_detail("What is this?", "https://example.org/a.png", "low"),
+        LLMMessage.user_with_blocks([TextBlock.new("And this?"), picture]),
+        LLMMessage(role=Role.ASSISTANT, content=[ToolUseBlock.new("call-1", "look", {"at": "it"})]),
+        LLMMessage.new("user", [ToolResultBlock.new("call-1", {"seen": True})]),
+    ]
+    assert_type(made[0].content, list[ContentBlock])
+    assert_type(copy_messages(made), list[LLMMessage])
+    return made
+
+
+def block_text(block: ContentBlock) -> str:
+    match block:
+        case TextBlock(text=text):
+            return text
+        case ToolUseBlock():
+            assert_type(block.input, dict[str, Any])
+            return block.name
+        case _:
+            return block.type
+
+
+@tool
+def add(a: int, b: int = 0) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(name="look_up", timeout=5)
+async def look(key: str, context: ToolContext) -> ToolResult:
+    """Look something up."""
+    return ToolResult({"key": key})
+
+
+async def turn_up(context: BeforeRunContext) -> BeforeRunContext:
+    return context.replace(prompt=context.prompt.upper())
+
+
+def config(adapter: LLMAdapter) -> AgentConfig:
+    assert_type(add, Tool)
+    assert_type(look, Tool)
+    return AgentConfig(
+        "worker",
+        adapter=adapter,
+        system_prompt="Be brief.",
+        history=[LLMMessage.user("Hello"), {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]}],
+        tools=[add, look],
+        settings=ModelSettings(temperature=0.2, stop=("END",), thinking=ThinkingConfig(effort="low")),
+        max_turns=3,
+        timeout=30.0,
+        before_run=turn_up,
+    )
+
+
+class Echo:
+    """An adapter needs no base class."""
+
+    name = "echo"
+
+    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        answer = TextBlock.new(block_text(messages[-1].content[0]))
+        return LLMResponse([answer], model=options.model, usage=TokenUsage(input_tokens=1))
+
+
+@scorer
+def short(context: ScorerContext[AgentRunResult[Any]]) -> bool:
+    return len(context.output) < 1_000
+
+
+@scorer(name="kind", version="2")
+async def kind(context: ScorerContext[AgentRunResult[Any]]) -> Score:
+    return Score(0.5, reason=context.status.code)
+
+
+async def unhurried(call: RunCall, call_next: Any) -> AgentRunResult[Any]:
+    assert_type(call.messages, list[LLMMessage])
+    result: AgentRunResult[Any] = await call_next()
+    return result
+
+
+def told(event: Event[Any]) -> None:
+    assert_type(event.type, str)
+    assert_type(event.sequence, int)
+
+
+async def orchestrator() -> None:
+    async with OpenMultiAgent(
+        default_provider="openai",
+        default_model="some-model",
+        max_token_budget=10_000,
+        on_progress=told,
+        middleware=[unhurried],
+        evaluation=OnlineEvaluation([short, kind], sample=0.1),
+    ) as oma:
+        result = await oma.run_agent(config(Echo()), messages(), metadata={"tenant": "a"}, cancel=CancelToken())
+        result = await oma.run_agent({"name": "worker", "adapter": ScriptedAdapter(["Hello"])}, "Hello")
+        result = await oma.run_agent(config(Echo()), [{"role": "user", "content": [{"type": "text", "text": "x"}]}])
+        stream = oma.stream_agent(config(Echo()), "Hello")
+        async with stream:
+            async for event in stream:
+                assert_type(event.type, str)
+        read(stream.result)
+        read(result)
+
+
+def read(result: AgentRunResult[Any]) -> tuple[str, Mapping[str, Any]]:
+    assert_type(result.success, bool)
+    assert_type(result.status, RunStatus)
+    assert_type(result.token_usage, TokenUsage)
+    assert_type(result.tool_calls, tuple[ToolCallRecord, ...])
+    assert_type(result.messages, list[LLMMessage])
+    if result.error_info is not None and result.status.code == "timeout":
+        return result.error_info.message or "", result.error_info.to_dict()
+    return result.output, result.to_dict()
+
+
+async def agent() -> list[LLMMessage]:
+    async with Agent({"name": "worker", "provider": "embedded"}) as worker:
+        read(await worker.run("Hello"))
+        read(await worker.prompt([TextBlock.new("Hello")]))
+        async for event in worker.stream("Hello"):
+            told(event)
+        return worker.get_history()
 
 
 def usage(parts: list[TokenUsage]) -> int:

@@ -7,13 +7,14 @@ Invariant: the same request gives the same pieces, and the pieces joined are the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ._intent import Intent, read_intent
-from ._rank import Document, key_terms, summarize
+from ._rank import Document, key_terms, representative, summarize
 from ._request import Request
 from ._search import find_sentences
-from ._text import join_sentences, read_sentences
+from ._text import Sentence, join_sentences, read_sentences
 from ._words import count_tokens
 
 __all__ = ["CHARACTERS_PER_TOKEN", "Answer", "make_answer"]
@@ -73,7 +74,7 @@ def _pieces(request: Request) -> list[str]:
         parts.append(join_sentences(_NOTHING))
     else:
         intent = read_intent(request.instruction, request.system_prompt)
-        parts.extend(_answer(Document(sentences), request.instruction, intent))
+        parts.extend(_answer(sentences, request.instruction, intent))
     return _paragraphs(parts)
 
 
@@ -90,25 +91,25 @@ def _notes(request: Request) -> list[str]:
     return notes
 
 
-def _answer(document: Document, instruction: str, intent: Intent) -> list[list[str]]:
+def _answer(sentences: Sequence[Sentence], instruction: str, intent: Intent) -> list[list[str]]:
     """Return the paragraphs of the answer, each as its pieces."""
     if intent.kind == "terms":
-        return [_bullets(key_terms(document, intent.count or _TERMS))]
+        return [_bullets(key_terms(Document(representative(sentences)), intent.count or _TERMS))]
     if intent.kind == "summary" or not instruction.strip():
-        return [_summary(document, intent)]
-    found = find_sentences(
-        document, instruction, intent.count or _FOUND, least=0.7 if intent.kind == "question" else 0.5
-    )
+        return [_summary(sentences, intent)]
+    document = Document(sentences)
+    found = find_sentences(document, instruction, intent.count or _FOUND, least=0.7 if intent.kind == "question" else 0.5)
     if found:
         return [_told(document, found, intent)]
     if intent.kind == "question":
-        return [join_sentences([_NO_MATCH, *_topic(document)])]
-    return [join_sentences(_CANNOT), _summary(document, intent)]
+        return [join_sentences([_NO_MATCH, *_topic(sentences)])]
+    return [join_sentences(_CANNOT), _summary(sentences, intent)]
 
 
-def _summary(document: Document, intent: Intent) -> list[str]:
+def _summary(sentences: Sequence[Sentence], intent: Intent) -> list[str]:
     # 10 sentences give 2, 30 give 3, 100 give 4, and none gives more than 6 unless more are asked for.
-    wanted = intent.count or min(max(round(1 + math.log(len(document.sentences)) / 1.6), 2), 6)
+    wanted = intent.count or min(max(round(1 + math.log(len(sentences)) / 1.6), 2), 6)
+    document = Document(representative(sentences))
     return _told(document, summarize(document, wanted), intent)
 
 
@@ -117,8 +118,8 @@ def _told(document: Document, indexes: list[int], intent: Intent) -> list[str]:
     return _bullets(texts) if intent.bullets else join_sentences(texts)
 
 
-def _topic(document: Document) -> list[str]:
-    terms = key_terms(document, 5)
+def _topic(sentences: Sequence[Sentence]) -> list[str]:
+    terms = key_terms(Document(representative(sentences)), 5)
     return [f"Its key terms are: {', '.join(terms)}."] if terms else []
 
 

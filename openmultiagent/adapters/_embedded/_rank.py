@@ -2,7 +2,8 @@
 
 A sentence ranks by how similar it is to all others (the cosine of weighted words, summed over the whole document, which is one
 dot product with the sum of all sentences), by where it stands, and by whether it reads on its own. Sentences that are chosen are
-then compared with each other, so that none says again what another said; that step sees the ``CANDIDATES`` best only.
+then compared with each other, so that none says again what another said; that step sees the ``CANDIDATES`` best only. Ranking and
+counting see at most ``RANKED`` sentences.
 Invariant: deterministic, and linear in the length of the document.
 """
 
@@ -16,12 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from ._text import MAX_SENTENCE, Sentence
 from ._words import CJK_STOP, WORD, Stems, is_cjk, without_urls
 
-__all__ = ["CANDIDATES", "TERM_SENTENCES", "Document", "key_terms", "readability", "summarize"]
+__all__ = ["CANDIDATES", "RANKED", "Document", "key_terms", "readability", "representative", "summarize"]
 
 CANDIDATES = 400
 """The most sentences that are compared with each other for one summary."""
-TERM_SENTENCES = 5_000
-"""The most sentences that key terms are counted in, evenly spaced over the document."""
+RANKED = 5_000
+"""The most sentences that are ranked or counted; of a longer document its start and evenly spaced others are taken."""
+_START = 200  # sentences of a longer document that are all ranked
 
 Vector = dict[str, float]
 
@@ -53,6 +55,18 @@ class Document:
         weighted = {term: count * self.weight(term) for term, count in Counter(self.terms[index]).items()}
         length = math.sqrt(sum(value * value for value in weighted.values()))
         return {term: value / length for term, value in weighted.items()}
+
+
+def representative(sentences: Sequence[Sentence]) -> Sequence[Sentence]:
+    """Return at most ``RANKED`` sentences of a document: its start, and others evenly spaced over the rest.
+
+    Args:
+        sentences: All sentences of the document.
+    """
+    if len(sentences) <= RANKED:
+        return sentences
+    step = -(-(len(sentences) - _START) // (RANKED - _START))
+    return [*sentences[:_START], *sentences[_START::step]]
 
 
 def summarize(document: Document, count: int) -> list[int]:
@@ -157,9 +171,8 @@ def key_terms(document: Document, count: int) -> list[str]:
         document: The document.
         count: How many terms are wanted at most.
     """
-    step = -(-len(document.sentences) // TERM_SENTENCES) or 1
     forms: dict[tuple[str, ...], Counter[str]] = {}
-    for sentence in document.sentences[::step]:
+    for sentence in document.sentences:
         for stems, form in _phrases(sentence.text, document.stems):
             forms.setdefault(stems, Counter())[form] += 1
     totals = {stems: counted.total() for stems, counted in forms.items()}

@@ -88,7 +88,8 @@ def find_sentences(document: Document, query: str, limit: int, *, least: float) 
             cued = 1.3 if any(cue.search(sentence.text) for cue in cues) else 1.0
             long = 1 + 0.02 * max(len(terms) - 20, 0)
             scores[index] = coverage * cued * (0.6 + 0.4 * readability(sentence.text)) / long
-    best = sorted(scores, key=lambda index: (-scores[index], index))[:limit]
+    distinct = {document.sentences[index].text: index for index in sorted(scores, reverse=True)}.values()
+    best = sorted(distinct, key=lambda index: (-scores[index], index))[:limit]
     return sorted(index for index in best if scores[index] >= least * scores[best[0]])
 
 

@@ -1,0 +1,152 @@
+"""Errors of a run: it could not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ._base import OpenMultiAgentError
+
+__all__ = [
+    "CostBudgetExceededError",
+    "DependencyPayloadError",
+    "LLMCallTimeoutError",
+    "PlanInvalidError",
+    "RoutingProfilerFailedError",
+    "RoutingTimeoutError",
+    "RunError",
+    "StructuredOutputValidationError",
+    "TokenBudgetExceededError",
+]
+
+
+class RunError(OpenMultiAgentError):
+    """A run could not go on."""
+
+    code = "RUN_ERROR"
+
+
+class TokenBudgetExceededError(RunError):
+    """A run used more tokens than it was allowed to.
+
+    Args:
+        agent: Name of the agent.
+        tokens_used: Input and output tokens used when the limit was noticed.
+        budget: The limit, in tokens.
+    """
+
+    code = "TOKEN_BUDGET_EXCEEDED"
+    field_names = ("agent", "tokens_used", "budget")
+
+    def __init__(self, *, agent: str, tokens_used: int, budget: int) -> None:
+        super().__init__(f'Agent "{agent}" exceeded token budget: {tokens_used} tokens used (budget: {budget})')
+        self.agent, self.tokens_used, self.budget = agent, tokens_used, budget
+
+
+class CostBudgetExceededError(RunError):
+    """A run cost more than it was allowed to.
+
+    Args:
+        agent: Name of the agent.
+        cost_used: Estimated cost when the limit was noticed, in the caller's unit.
+        budget: The limit, in the same unit.
+    """
+
+    code = "COST_BUDGET_EXCEEDED"
+    field_names = ("agent", "cost_used", "budget")
+
+    def __init__(self, *, agent: str, cost_used: float, budget: float) -> None:
+        super().__init__(f'Agent "{agent}" exceeded cost budget: {cost_used} estimated cost used (budget: {budget})')
+        self.agent, self.cost_used, self.budget = agent, cost_used, budget
+
+
+class LLMCallTimeoutError(RunError):
+    """One model call took longer than ``call_timeout``.
+
+    Args:
+        timeout: The limit, in seconds.
+        agent: Name of the agent, when the call was made for one.
+    """
+
+    code = "LLM_CALL_TIMEOUT"
+    field_names = ("timeout", "agent")
+
+    def __init__(self, *, timeout: float, agent: str | None = None) -> None:
+        subject = "LLM call" if agent is None else f'Agent "{agent}" LLM call'
+        super().__init__(f"{subject} exceeded per-call timeout of {timeout:.12g}s")
+        self.timeout, self.agent = timeout, agent
+
+
+class _CausedError(RunError):
+    field_names = ("cause",)
+
+    def __init__(self, message: str, *, cause: BaseException | str | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class StructuredOutputValidationError(_CausedError):
+    """The answer did not match ``output_schema``, also after it was corrected.
+
+    Args:
+        message: What did not match.
+        cause: The last validation error, or its text.
+    """
+
+    code = "STRUCTURED_OUTPUT_VALIDATION_FAILED"
+
+    def __init__(
+        self,
+        message: str = "Structured output validation failed after retry.",
+        *,
+        cause: BaseException | str | None = None,
+    ) -> None:
+        super().__init__(message, cause=cause)
+
+
+class DependencyPayloadError(RunError):
+    """The result of a task cannot be handed to the tasks that depend on it."""
+
+    code = "DEPENDENCY_PAYLOAD_INVALID"
+
+
+class PlanInvalidError(RunError):
+    """The coordinator wrote no plan that can be run.
+
+    Args:
+        message: The faults of the plan.
+        issues: One text per fault.
+    """
+
+    code = "PLAN_INVALID"
+    field_names = ("issues",)
+
+    def __init__(self, message: str, *, issues: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.issues = list(issues)
+
+
+class RoutingTimeoutError(RunError):
+    """Routing took longer than it may.
+
+    Args:
+        timeout: The limit, in seconds.
+        stage: The step of routing that was too slow.
+    """
+
+    code = "ROUTING_TIMEOUT"
+    field_names = ("timeout", "stage")
+
+    def __init__(self, *, timeout: float, stage: str) -> None:
+        super().__init__(f"Execution routing {stage} exceeded its timeout of {timeout:.12g}s")
+        self.timeout, self.stage = timeout, stage
+
+
+class RoutingProfilerFailedError(_CausedError):
+    """The profiler that routing relies on failed.
+
+    Args:
+        message: What failed.
+        cause: The profiler's error, or its text.
+    """
+
+    code = "ROUTING_PROFILER_FAILED"
