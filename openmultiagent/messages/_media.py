@@ -153,10 +153,11 @@ def check_image_url(url: str) -> None:
         InvalidMessageError: It cannot be fetched over HTTP.
     """
     if not url[:8].lower().startswith(("http://", "https://")):
-        raise InvalidMessageError(f"image URL {_SCHEME_RULE}, got {url[:100]!r}")
+        # Not the whole URL: there may be a password in it.
+        raise InvalidMessageError(f"image URL {_SCHEME_RULE}, got {url.partition(':')[0][:20]!r}")
     fault = url_fault(url)
     if fault is not None:
-        raise InvalidMessageError(f"image URL {fault}, got {url[:100]!r}")
+        raise InvalidMessageError(f"image URL {fault}")
 
 
 def split_data_uri(uri: str) -> tuple[str, str, str]:
@@ -172,7 +173,7 @@ def split_data_uri(uri: str) -> tuple[str, str, str]:
     media_type = rest.partition(";")[0]
     head, found, payload = rest.partition(";base64,")
     if not found:
-        raise InvalidMessageError(f"Data URI must be in format: data:image/TYPE;base64,DATA, got {uri[:100]!r}")
+        raise InvalidMessageError(f"Data URI must be in format: data:image/TYPE;base64,DATA, got {uri[:40]!r}")
     if not media_type.startswith("image/"):
         raise InvalidMessageError(f"Data URI MIME type must start with 'image/', got {media_type[:100]!r}")
     if head != media_type or media_type_fault(media_type) is not None:

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from ..errors import InvalidMessageError
 from ._faults import Fault, json_type
 from ._images import ImageBlock, ImageDetail, source_from_url
-from ._json import plain_json
+from ._json import plain_json, replace_lone_surrogates
 from ._media import image_media_type_fault
 from ._models import (
     ContentBlock,
@@ -147,7 +147,8 @@ def _read_block(value: object) -> ContentBlock:
         raise Fault(f'must be a content block with a string "type"{hint}')
     reader = _READERS.get(kind)
     if reader is None:
-        raise Fault(f'"{kind:.100}" is not supported; known: {", ".join(_READERS)}', ".type")
+        shown = replace_lone_surrogates(kind[:100])  # an error must be fit for a log
+        raise Fault(f'"{shown}" is not supported; known: {", ".join(_READERS)}', ".type")
     return reader(value, fields)
 
 

@@ -144,6 +144,12 @@ def test_from_url_refuses_in_order(url: Any, text: str) -> None:
     assert text in refusal(lambda: ImageBlock.from_url(url))
 
 
+@proves("MSG-33")
+@pytest.mark.parametrize("url", ["ftp://me:hunter2@example.com/", "https://me:hunter2@example.com/"])
+def test_a_refusal_shows_no_password(url: str) -> None:
+    assert "hunter2" not in refusal(lambda: ImageBlock.from_url(url))
+
+
 @proves("MSG-34")
 @pytest.mark.parametrize(
     ("uri", "text"),
@@ -331,8 +337,9 @@ def test_a_source_is_checked_again_only_when_it_holds_another_string(source: Any
 @proves("MSG-40")
 def test_copies_and_pickles_remember_and_equality_does_not_see_it() -> None:
     source = Base64Source.new("image/png", "AAAA")
-    for made in (copy_messages([image_message(source)])[0], pickle.loads(pickle.dumps(image_message(source)))):
-        remembered: Any = made.content[0].source
+    copies: list[Any] = [copy_messages([image_message(source)])[0], pickle.loads(pickle.dumps(image_message(source)))]
+    for made in copies:
+        remembered = made.content[0].source
         assert remembered._checked.text is remembered.data
     unchecked = Base64Source.model_construct(media_type="image/png", data="AAAA")
     assert unchecked._checked is None

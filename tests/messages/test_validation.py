@@ -110,6 +110,7 @@ def test_the_frame_of_a_conversation(messages: object, text: str) -> None:
         ({"type": 5}, ' must be a content block with a string "type"'),
         ({"role": "user", "content": []}, ' must be a content block with a string "type"; this is a message'),
         ({"type": "audio"}, '.type "audio" is not supported'),
+        ({"type": "\ud800"}, '.type "\ufffd" is not supported'),
         ({"type": "text"}, ".text must be a string"),
         ({"type": "text", "text": 5}, ".text must be a string"),
         ({"type": "reasoning", "text": None}, ".text must be a string"),
