@@ -86,6 +86,12 @@ def _as_configuration_error(cls: type[Any], error: ValidationError) -> OpenMulti
         raised = item.get("ctx", {}).get("error")
         if isinstance(raised, OpenMultiAgentError):
             return raised
-        where = ".".join(str(part) for part in item["loc"]) or "arguments"
+        where = ".".join(_step(cls, position, part) for position, part in enumerate(item["loc"])) or "arguments"
         problems.append(f"{where}: {item['msg']}")
     return ConfigurationError(f"{cls.__name__} is invalid: {'; '.join(problems)}")
+
+
+def _step(cls: type[Any], position: int, part: int | str) -> str:
+    names = [item.name for item in fields(cls) if item.init]
+    # A positional argument is told by its number; a reader knows it by its name.
+    return names[part] if position == 0 and isinstance(part, int) and part < len(names) else str(part)

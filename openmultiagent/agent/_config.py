@@ -58,7 +58,7 @@ class AgentConfig:
     """What the agent may call: ``Tool`` objects and typed functions."""
     disallowed_tools: Sequence[str] = ()
     """Names of tools that are taken away again."""
-    settings: ModelSettings | None = None
+    settings: SkipValidation[ModelSettings | None] = None
     """Sampling and provider settings."""
     max_turns: PositiveInt = 50
     """The most model calls in a run."""
@@ -86,7 +86,7 @@ class AgentConfig:
             "history": () if self.history == () else tuple(coerce_messages(self.history, root="history")),
             "tools": tuple(self._as_tool(item) for item in _sequence(self.name, "tools", self.tools)),
             "disallowed_tools": tuple(self.disallowed_tools),
-            "settings": _as_settings(self.settings),
+            "settings": _as_settings(self.name, self.settings),
             "model_middleware": _callables(self.name, "model_middleware", self.model_middleware),
             "tool_middleware": _callables(self.name, "tool_middleware", self.tool_middleware),
         }
@@ -163,8 +163,12 @@ def _check_adapter(name: str, adapter: object) -> None:
         )
 
 
-def _as_settings(settings: ModelSettings | Mapping[str, Any] | None) -> ModelSettings | None:
-    return from_mapping(ModelSettings, settings) if isinstance(settings, Mapping) else settings
+def _as_settings(name: str, settings: object) -> ModelSettings | None:
+    if settings is None or isinstance(settings, ModelSettings):
+        return settings
+    if isinstance(settings, Mapping):
+        return from_mapping(ModelSettings, settings)
+    raise ConfigurationError(f"agent {name!r}: settings must be a ModelSettings or a mapping, got {settings!r:.100}")
 
 
 def _sequence(name: str, what: str, items: object) -> Sequence[object]:

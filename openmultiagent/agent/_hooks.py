@@ -60,6 +60,8 @@ async def apply_before_run(config: AgentConfig, messages: list[LLMMessage]) -> l
         return messages
     new_messages, new_prompt = _read(returned)
     effective = messages if new_messages is None else coerce_messages(new_messages, root="before_run.messages")
+    if not effective:
+        raise InvalidMessageError("before_run.messages must not be empty: return at least one message, or None")
     if new_prompt is None or new_prompt == prompt:
         return effective
     return with_latest_user_text(effective, new_prompt)

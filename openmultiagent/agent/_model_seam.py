@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from .._middleware import compose
 from ..adapters import LLMAdapter, LLMResponse, ModelCall, StreamEvent, StreamSink
@@ -47,6 +48,7 @@ class ModelSeam:
 
     async def _budgeted(self, call: ModelCall, call_next: Any) -> LLMResponse:
         scope = self._environment.budget
+        await checkpoint_if_cancelled()  # an adapter without a checkpoint would make a call that nobody wants any more
         scope.check()
         usage: TokenUsage | None = TokenUsage.unknown()
         try:

@@ -106,8 +106,12 @@ class Scorer:
         if _is_async(self.function):
             returned: object = self.function(context)
         else:
-            returned = await anyio.to_thread.run_sync(self.function, context, abandon_on_cancel=True)
+            (returned,) = await anyio.to_thread.run_sync(self._in_thread, context, abandon_on_cancel=True)
         return await returned if inspect.isawaitable(returned) else returned
+
+    def _in_thread(self, context: ScorerContext[Any]) -> tuple[object]:
+        # In a tuple: trio refuses a thread that returns a coroutine, which a function that looks plain may do.
+        return (self.function(context),)
 
     def _checked(self, returned: object) -> Score:
         if isinstance(returned, Score):

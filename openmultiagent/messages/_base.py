@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -47,4 +48,4 @@ class Model(BaseModel):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         if "__deepcopy__" in cls.__dict__:  # a subclass that knows better
-            cls.__structural_copy__ = cls.__deepcopy__
+            cls.__structural_copy__ = copy.deepcopy

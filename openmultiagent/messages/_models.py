@@ -194,6 +194,7 @@ class FileBlock(Model):
 ContentBlock = Annotated[
     TextBlock | ReasoningBlock | ToolUseBlock | ToolResultBlock | ImageBlock | FileBlock, Field(discriminator="type")
 ]
+"""Any content block."""
 
 
 class LLMMessage(Model):
@@ -344,5 +345,6 @@ class LLMMessage(Model):
 
 
 Message = LLMMessage
+"""Another name of ``LLMMessage``."""
 
 copy_structurally(TextBlock, ReasoningBlock, ToolUseBlock, ToolResultBlock, FileBlock, LLMMessage)

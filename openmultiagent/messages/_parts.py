@@ -103,4 +103,7 @@ class ToolResultFilePart(Model):
 copy_structurally(ToolResultTextPart, ToolResultImagePart, ToolResultFilePart)
 
 ToolResultPart = Annotated[ToolResultTextPart | ToolResultImagePart | ToolResultFilePart, Field(discriminator="type")]
+"""Any part of a tool result."""
+
 ToolResultContent = str | list[ToolResultPart]
+"""What a tool result holds: text, or a non-empty list of parts."""

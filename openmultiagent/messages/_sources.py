@@ -117,6 +117,7 @@ class UrlSource(_Source):
 copy_structurally(Base64Source, UrlSource)
 
 MediaSource = Annotated[Base64Source | UrlSource, Field(discriminator="type")]
+"""Where the bytes of an image or a file come from."""
 
 
 def check_base64(source: object, data: object) -> str:

@@ -75,7 +75,7 @@ class RunSteps:
             status, info = classify_failure(overrun, attempt=call.identity.attempt)
             result = result.replace(success=False, status=status, stop_reason="budget", error_info=info, error=overrun)
         if result.status.code == "budget_exhausted":
-            error = result.error if overrun is None else overrun
+            error = result.error
             if isinstance(error, TokenBudgetExceededError | CostBudgetExceededError):
                 self._bus.emit(BudgetExceeded(agent=call.name, payload=error))
         return result

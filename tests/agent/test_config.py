@@ -35,6 +35,7 @@ def add(a: int, b: int) -> int:
         ({"before_run": "text"}, "before_run"),
         ({"adapter": object()}, "adapter"),
         ({"settings": {"temprature": 1}}, "temperature"),
+        ({"settings": 3}, "settings must be a ModelSettings"),
         ({"model_middleware": ["text"]}, "model_middleware"),
         ({"tool_middleware": 3}, "tool_middleware"),
     ],

@@ -39,7 +39,7 @@ def agent(adapter: Any, **fields: Any) -> Agent:
     return Agent(AgentConfig("tester", adapter=adapter, **fields))
 
 
-def call(call_id: str = "c1", name: str = "add", **arguments: Any) -> ToolUseBlock:
+def call(call_id: str = "c1", name: str = "add", /, **arguments: Any) -> ToolUseBlock:
     return ToolUseBlock(id=call_id, name=name, input=arguments)
 
 

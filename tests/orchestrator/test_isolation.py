@@ -47,7 +47,9 @@ def poison(messages: Sequence[LLMMessage]) -> None:
             if isinstance(block, TextBlock):
                 block.text = "POISON"
             elif isinstance(block, ToolUseBlock):
-                block.input["where"]["city"].append("POISON")
+                for value in block.input.values():
+                    value.clear()  # nested data first
+                block.input["POISON"] = 1
                 block.name = "POISON"
             elif isinstance(block, ToolResultBlock):
                 block.content = "POISON"
@@ -141,9 +143,10 @@ def add(numbers: list[int]) -> str:
 def script() -> ScriptedAdapter:
     def answer(messages: list[LLMMessage], options: LLMChatOptions) -> list[Any]:
         last = messages[-1].content[-1]
+        text = f"The sum is {last.content}" if isinstance(last, ToolResultBlock) else None
         poison(messages)
-        if isinstance(last, ToolResultBlock):
-            return [TextBlock(text=f"The sum is {last.content}")]
+        if text is not None:
+            return [TextBlock(text=text)]
         return [ToolUseBlock(id="c1", name="add", input={"numbers": [1, 2]})]
 
     return ScriptedAdapter(answer)

@@ -20,9 +20,10 @@ _STATEMENT = re.compile(
     r"|@\w[\w.]*(?:\(|$)|\}|\]|\)"
 )
 _ASSIGNMENT = re.compile(r"[\w.\[\]\"', *&-]{1,60}(?::\s?[\w.\[\], |\"]{1,60})?\s(?:=|:=|\+=|-=|->)\s?(?:\S|$)")
-_BLOCK_END = re.compile(r"[{}();\[\\]$|\)[:,]$|=$|^[\w.]+\(.*\)$|^[\"'\w.*-]+[:=]?\s?[\"'\w.()\[\]]*,$")
+_BLOCK_END = re.compile(r"[{}();\[\\]$|\)[:,]$|=$|^[\w.]+\(.*\)$|^[\"'\w.*-]+(?:[:=]\s?[\"'\w.()\[\]]*)?,$")
 _COMMENT = re.compile(r"(?:#+!?|//+!?|/\*+|\*+/?|--+|;+|%+)\s+")
 _QUOTES = re.compile(r"^[rbuf]{0,2}(?:\"\"\"|''')|(?:\"\"\"|'''|\*+/)$")
+_LONGEST_STATEMENT = 300  # characters; longer lines are text, or nothing that anyone wrote
 _SAMPLE = 2_000  # lines are enough to tell
 
 
@@ -55,4 +56,6 @@ def _prose(line: str) -> str:
 
 
 def _is_statement(line: str) -> bool:
+    if len(line) > _LONGEST_STATEMENT:
+        return False
     return bool(_STATEMENT.match(line) or _ASSIGNMENT.match(line) or _BLOCK_END.search(line))
