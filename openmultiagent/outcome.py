@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import math
 import pickle
 from dataclasses import dataclass, field, fields, replace
@@ -180,7 +181,8 @@ class AgentRunResult(Generic[T]):
             "messages": [message.to_dict() for message in self.messages],
             "token_usage": self.token_usage.to_dict(),
             "tool_calls": [
-                {item.name: _plain(getattr(call, item.name)) for item in fields(call)} for call in self.tool_calls
+                {item.name: getattr(call, item.name) for item in fields(call)} | {"input": _plain(call.input)}
+                for call in self.tool_calls
             ],
             "identity": _identity_dict(self.identity),
             "error_info": None if self.error_info is None else self.error_info.to_dict(),
@@ -215,7 +217,8 @@ def _can_pickle(error: BaseException | None) -> bool:
 def _plain(value: object) -> Any:
     from pydantic_core import to_jsonable_python  # noqa: PLC0415 - only results that are written out need it
 
-    return to_jsonable_python(value, serialize_unknown=True, inf_nan_mode="null", bytes_mode="base64")
+    text = json.dumps(to_jsonable_python(value, serialize_unknown=True))
+    return replace_lone_surrogates(json.loads(text, parse_constant=lambda _constant: None))  # no NaN in JSON
 
 
 def _identity_dict(identity: RunIdentity) -> dict[str, Any]:

@@ -256,7 +256,7 @@ def test_an_estimate_that_is_no_price_is_an_error_that_names_the_agent(price: An
 
 
 @proves("BUD-10")
-@pytest.mark.parametrize("price", [0, 0.0, 1, 0.25, 1e300, 10**300])
+@pytest.mark.parametrize("price", [0, 0.0, 1, 0.25, 1e300, 2**1000])
 def test_any_finite_number_from_zero_on_is_a_price(price: float) -> None:
     scope = BudgetScope("s", estimate_cost=lambda usage, context: price)
     returned = scope.price(tokens(1), CONTEXT)

@@ -60,6 +60,8 @@ class LLMChatOptions:
     thinking: ThinkingConfig | None = None
     preserve_reasoning_as_text: bool | None = None
     compress_reasoning_text: bool | None = None
+    output_schema: Mapping[str, Any] | None = None
+    """JSON Schema that the answer's text must match; sent by adapters that can have the provider enforce it."""
     extra_body: Mapping[str, Any] | None = None
     """Further fields of the request body; never the model, messages, tools or stream flags."""
 
@@ -112,6 +114,11 @@ class AdapterCapabilities:
 
     read_only: bool = False
     """The adapter never changes the messages that it gets, so it may be handed the conversation itself, uncopied."""
+    structured_output: bool = False
+    """The provider can be made to answer by ``output_schema``."""
+    echoes_reasoning: Literal["never", "own-issued", "tool-use-only"] = "never"
+    """Which reasoning blocks the adapter sends back natively: none, those that it issued itself with their signature, or
+    those of a conversation with tool calls."""
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from openmultiagent.cli import main
 from tests.cli.program import run_oma, start_oma
 from tests.cli.test_arguments import PNG
 from tests.support import proves
-from tests.support.openai_server import Call, Fault, OpenAIServer, Reply, Silence, Step
+from tests.support.openai_server import Call, Fault, OpenAIServer, Raw, Reply, Silence, Step
 
 WAIT = 20.0
 
@@ -126,6 +126,20 @@ def test_a_call_of_a_tool_that_was_not_offered_is_told(capsys: pytest.CaptureFix
     assert "secret" not in captured.err
 
 
+@proves("CLI-2")
+def test_reasoning_is_told_once_and_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    deltas = [{"reasoning_content": "secret "}, {"reasoning_content": "thoughts"}, {"content": "One"}]
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    body = "".join(f"data: {data}\n\n" for data in [*map(json.dumps, chunks), "[DONE]"])
+    with OpenAIServer([Raw(body.encode(), content_type="text/event-stream")]) as server:
+        assert main(["agent", "x", *options(server)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "One\n"
+    (line,) = [line for line in captured.err.splitlines() if " reasoning " in line]
+    assert line.endswith("characters=7")
+    assert "usage: 0 tokens in, 0 out; not counted: 1 model call without usage" in captured.err
+
+
 @proves("CLI-23")
 def test_an_interruption_ends_it_at_once() -> None:
     with OpenAIServer([Silence()]) as server:
@@ -166,7 +180,6 @@ def test_a_closed_stderr_loses_the_prose_only() -> None:
         assert server.pausing.wait(WAIT)
         process.stderr.close()
         server.release()
-        assert process.stdout.read() == b"One two"
-        assert process.stdout.read() == b" three four\n"
+        assert process.stdout.read() == b"One two three four\n"
         process.stdout.close()
         assert process.wait(WAIT) == 0
