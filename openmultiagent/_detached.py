@@ -133,7 +133,7 @@ class Detached(Generic[T]):
         if self not in _LIVE:
             return
         _LIVE.discard(self)
-        if self._ended is not None:
-            self._ended.set()
+        assert self._ended is not None  # noqa: S101 - `start` has made it
+        self._ended.set()
         while self._on_finish:
             self._on_finish.pop()()

@@ -206,7 +206,13 @@ class EventBus:
         elapsed = time.perf_counter() - started
         if elapsed > _SLOW_LISTENER and not subscription.reported_slow:
             subscription.reported_slow = True
-            _log.warning("event_listener_blocks", run_id=self.run_id, event_type=event.type, seconds=round(elapsed, 3))
+            _log.warning(
+                "event_listener_blocks",
+                run_id=self.run_id,
+                event_type=event.type,
+                listener=_name(subscription.listener),
+                seconds=round(elapsed, 3),
+            )
         if inspect.isawaitable(returned):
             subscription.pending.append(returned)
             if subscription.wake is not None:

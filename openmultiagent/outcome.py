@@ -46,6 +46,7 @@ __all__ = [
 T = TypeVar("T")
 
 StatusCode = Literal["ok", "error", "cancelled", "timeout", "budget_exhausted", "rejected", "suspended", "skipped"]
+"""How a run ended, in one word."""
 StopReason = Literal[
     "end_turn",
     "max_turns",
@@ -58,6 +59,7 @@ StopReason = Literal[
     "suspended",
     "error",
 ]
+"""Why the turn loop ended."""
 ErrorKind = Literal[
     "provider",
     "tool",
@@ -71,6 +73,7 @@ ErrorKind = Literal[
     "exporter",
     "unknown",
 ]
+"""Where a failure came from."""
 
 _MAX_STATUS_TEXT = 256
 _MAX_ERROR_TEXT = 1024

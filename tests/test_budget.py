@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openmultiagent.budget import BudgetScope, CostEstimateContext, Limits, Remaining
@@ -51,6 +51,7 @@ def subtree(scopes: list[BudgetScope], root: BudgetScope) -> list[BudgetScope]:
 
 
 @proves("BUD-1", "BUD-2")
+@settings(deadline=None, max_examples=60)
 @given(
     parents=st.lists(st.integers(0, 10**6), max_size=12),
     made=st.lists(st.tuples(st.integers(0, 10**6), charges), max_size=30),
@@ -251,7 +252,7 @@ def test_without_an_estimator_a_call_costs_nothing() -> None:
 )
 def test_an_estimate_that_is_no_price_is_an_error_that_names_the_agent(price: Any) -> None:
     scope = BudgetScope("s", estimate_cost=lambda usage, context: price)
-    with pytest.raises(RunError, match="invalid cost .* for agent 'writer'"):
+    with pytest.raises(RunError, match=r"invalid cost .* for agent 'writer'"):
         scope.price(tokens(1), CONTEXT)
 
 

@@ -146,9 +146,12 @@ async def test_attempts_at_the_same_time_have_calls_of_their_own() -> None:
     seen: list[int] = []
 
     async def racing(call: Note, call_next: Next) -> list[str]:
+        async def attempt() -> None:
+            await call_next(call)
+
         async with anyio.create_task_group() as group:
-            group.start_soon(call_next, call)
-            group.start_soon(call_next, call)
+            group.start_soon(attempt)
+            group.start_soon(attempt)
         return []
 
     async def last(call: Note) -> list[str]:

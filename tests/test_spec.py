@@ -102,7 +102,7 @@ def test_values_are_not_shown() -> None:
 @proves("RUN-31")
 def test_too_many_positional_arguments_are_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="Recipe is invalid"):
-        Recipe("soup", 90)  # type: ignore[misc]
+        Recipe("soup", 90)  # type: ignore[call-arg]
 
 
 @proves("RUN-32")
@@ -116,7 +116,7 @@ def test_too_many_positional_arguments_are_a_configuration_error() -> None:
 )
 def test_an_unknown_field_is_told_with_what_to_write_instead(key: str, expected: str) -> None:
     with pytest.raises(ConfigurationError) as constructed:
-        Recipe("soup", **{key: 1})
+        Recipe("soup", **{key: 1})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError) as mapped:
         from_mapping(Recipe, {"name": "soup", key: 1})
     assert str(constructed.value) == str(mapped.value) == expected
@@ -138,7 +138,7 @@ def test_a_mapping_is_left_as_it_is() -> None:
 
 @proves("RUN-31")
 def test_errors_of_the_library_inside_a_check_are_passed_on_as_they_are() -> None:
-    with pytest.raises(ConfigurationError, match="^no poison, please$"):
+    with pytest.raises(ConfigurationError, match=r"^no poison, please$"):
         Recipe("poison")
     with pytest.raises(InvalidMessageError) as caught:
         Recipe("message")
@@ -147,7 +147,7 @@ def test_errors_of_the_library_inside_a_check_are_passed_on_as_they_are() -> Non
 
 @proves("RUN-31")
 def test_other_errors_inside_a_check_are_configuration_errors() -> None:
-    with pytest.raises(ConfigurationError, match="Recipe is invalid: .*something is wrong with it"):
+    with pytest.raises(ConfigurationError, match=r"Recipe is invalid: .*something is wrong with it"):
         Recipe("bug")
 
 

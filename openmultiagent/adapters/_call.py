@@ -135,5 +135,6 @@ def copy_options(options: LLMChatOptions) -> LLMChatOptions:
 
 
 ModelNext = Callable[[ModelCall], Awaitable[LLMResponse]]
+"""The rest of the way to the adapter."""
 ModelMiddleware = Callable[[ModelCall, ModelNext], Awaitable[LLMResponse]]
 """Advice around a model call: ``async def middleware(call, call_next)``, with ``await call_next(call)``."""

@@ -25,12 +25,22 @@ from ..errors import (
 )
 from ..messages import replace_lone_surrogates
 
-__all__ = ["Redactor", "connection_error", "kept", "origin_of", "payload_error", "retry_after_seconds", "status_error"]
+__all__ = [
+    "Redactor",
+    "connection_error",
+    "kept",
+    "origin_of",
+    "payload_error",
+    "request_id_of",
+    "retry_after_seconds",
+    "status_error",
+]
 
 Redactor = Callable[[str], str]
 """Takes secrets out of a text."""
 
 _KEPT_CHARACTERS = 2_000
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id")  # as most vendors call it, and as Anthropic does
 _RETRYABLE_CLIENT_ERRORS = frozenset({408, 409, 429})  # timeout, conflict, rate limit: the request itself is fine
 
 
@@ -66,14 +76,16 @@ def status_error(
         status=status,
         retryable=_retryable(status, headers),
         error_type=error_type,
-        request_id=headers.get("x-request-id"),
+        request_id=request_id_of(headers),
         retry_after=retry_after_seconds(headers),
         body=kept(text, redact),
         code=code,
     )
 
 
-def payload_error(provider: str, error: object, *, body: str, redact: Redactor) -> AdapterError:
+def payload_error(
+    provider: str, error: object, *, body: str, redact: Redactor, statuses: Mapping[str, int] | None = None
+) -> AdapterError:
     """Return the error for an error object inside a successful response or a stream.
 
     Some gateways answer 200 before they know, and put the real HTTP status into ``code``.
@@ -83,10 +95,11 @@ def payload_error(provider: str, error: object, *, body: str, redact: Redactor) 
         error: The value of the ``error`` key.
         body: The text that the object was read from.
         redact: Takes secrets out.
+        statuses: HTTP statuses by the vendor's own name of the error, for vendors that send a status with each name.
     """
     message, error_type, code = _vendor_words({"error": error})
     number = error.get("code") if isinstance(error, dict) else None
-    status = number if isinstance(number, int) and 400 <= number <= 599 else None
+    status = number if isinstance(number, int) and 400 <= number <= 599 else (statuses or {}).get(error_type or "")
     return _class_for(status or 500)(
         kept(f"{provider} API error: {message or 'the provider gave no reason'}", redact),
         provider=provider,
@@ -111,6 +124,15 @@ def connection_error(provider: str, error: Exception, *, url: str, hint: str, re
     reason = f"{type(error).__name__}: {error}".rstrip(": ")
     text = f"{provider} API at {origin_of(url)} could not be reached or broke off ({reason}); {hint}"
     return LLMConnectionError(kept(text, redact), provider=provider)
+
+
+def request_id_of(headers: Mapping[str, str]) -> str | None:
+    """Return the provider's id of a request, as the response tells it.
+
+    Args:
+        headers: The response's headers, by lower-case name.
+    """
+    return next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), None)
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:

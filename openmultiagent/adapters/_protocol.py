@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..messages import ContentBlock, LLMMessage, ToolUseBlock
 from ..usage import TokenUsage
-from ._settings import ThinkingConfig
+from ._settings import ReasoningCompression, ThinkingConfig
 
 __all__ = [
     "AdapterCapabilities",
@@ -58,8 +58,12 @@ class LLMChatOptions:
     tool_choice: str | None = None
     """``auto``, ``required``, ``none``, or the name of a tool."""
     thinking: ThinkingConfig | None = None
+    cache: Literal["auto"] | None = None
+    """``auto`` lets the provider cache what calls of one conversation have in common, where it must be told to."""
     preserve_reasoning_as_text: bool | None = None
-    compress_reasoning_text: bool | None = None
+    """Whether reasoning that cannot go back to its provider as such is sent as text; otherwise it is left out."""
+    compress_reasoning_text: bool | ReasoningCompression | None = None
+    """Whether reasoning that is sent as text is cut: None and True to 1,200 characters, False not at all."""
     output_schema: Mapping[str, Any] | None = None
     """JSON Schema that the answer's text must match; sent by adapters that can have the provider enforce it."""
     extra_body: Mapping[str, Any] | None = None
@@ -117,8 +121,8 @@ class AdapterCapabilities:
     structured_output: bool = False
     """The provider can be made to answer by ``output_schema``."""
     echoes_reasoning: Literal["never", "own-issued", "tool-use-only"] = "never"
-    """Which reasoning blocks the adapter sends back natively: none, those that it issued itself with their signature, or
-    those of a conversation with tool calls."""
+    """Which reasoning blocks the adapter sends back natively: none, those that it issued itself with their signature,
+    or those of a conversation with tool calls."""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from pydantic import Field
 from .._spec import spec
 from ..errors import ConfigurationError
 
-__all__ = ["ModelSettings", "ThinkingConfig"]
+__all__ = ["ModelSettings", "ReasoningCompression", "ThinkingConfig"]
 
 
 @spec
@@ -21,10 +21,21 @@ class ThinkingConfig:
 
     _: KW_ONLY
     enabled: bool = True
+    mode: Literal["budget", "adaptive"] = "budget"
+    """Who decides how long to reason, where the provider has both: ``budget_tokens``, or the model itself."""
     budget_tokens: Annotated[int, Field(ge=1)] | None = None
     """The most tokens to reason with, for providers that take a number."""
     effort: Literal["low", "medium", "high", "max"] | None = None
     """How hard to reason, for providers that take a word."""
+
+
+@spec
+class ReasoningCompression:
+    """How much of a reasoning text is kept when it is sent as text."""
+
+    _: KW_ONLY
+    min_chars: Annotated[int, Field(ge=1)] = 1_200
+    """Characters that a text may have uncut; a longer one is cut to that many."""
 
 
 @spec
@@ -47,8 +58,12 @@ class ModelSettings:
     tool_choice: str | None = None
     """``auto``, ``required``, ``none``, or the name of a tool."""
     thinking: ThinkingConfig | None = None
+    cache: Literal["auto"] | None = None
+    """``auto`` lets the provider cache what calls of one conversation have in common, where it must be told to."""
     preserve_reasoning_as_text: bool | None = None
-    compress_reasoning_text: bool | None = None
+    """Whether reasoning that cannot go back to its provider as such is sent as text; otherwise it is left out."""
+    compress_reasoning_text: bool | ReasoningCompression | None = None
+    """Whether reasoning that is sent as text is cut: None and True to 1,200 characters, False not at all."""
     extra_body: Mapping[str, Any] | None = None
     """Further fields of the request body, as JSON data; never the model, messages, tools or stream flags."""
 

@@ -7,14 +7,14 @@ that was sent, the ledger knows of it.
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from .._middleware import compose
-from ..adapters import LLMAdapter, LLMResponse, ModelCall, StreamEvent, StreamSink
+from ..adapters import LLMAdapter, LLMResponse, ModelCall, StreamSink
 from ..budget import CostEstimateContext
 from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
 from ..usage import TokenUsage
@@ -95,11 +95,15 @@ class ModelSeam:
         return self._checked(response)
 
     def _checked(self, response: object) -> LLMResponse:
-        # The adapter may be anybody's.
-        if isinstance(response, LLMResponse) and isinstance(response.content, list):
-            return response
+        # The adapter may be anybody's, and what it made is typed only as it says.
+        if isinstance(response, LLMResponse):
+            content: object = response.content
+            usage: object = response.usage
+            if isinstance(content, list) and isinstance(usage, TokenUsage | None):
+                return response
         self.adapter_error = LLMProtocolError(
-            f"adapter {self._adapter.name!r} must return an LLMResponse with a list of blocks, got {response!r:.100}",
+            f"adapter {self._adapter.name!r} must return an LLMResponse with a list of blocks, and with a TokenUsage "
+            f"or None, got {response!r:.100}",
             provider=self._adapter.name,
             retryable=False,
         )
@@ -107,20 +111,11 @@ class ModelSeam:
 
 
 async def _consume(events: Any, sink: StreamSink, provider: str) -> LLMResponse:
-    async with aclosing(events) if hasattr(events, "aclose") else _Nothing():
+    async with aclosing(events) if hasattr(events, "aclose") else nullcontext():
         async for event in events:
             if event.type == "done":
                 return event.data  # type: ignore[no-any-return]  # checked by the caller
             if event.type == "error":
                 raise event.data
-            if isinstance(event, StreamEvent):
-                await sink.deliver(event)
+            await sink.deliver(event)
     raise LLMProtocolError(f"the stream of {provider} ended without its last event", provider=provider)
-
-
-class _Nothing:
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(self, *exc: object) -> None:
-        return None

@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from openmultiagent import Agent, AgentConfig, LLMMessage, TextBlock, ToolResult, ToolResultBlock, ToolUseBlock, tool
+from openmultiagent import (
+    Agent,
+    AgentConfig,
+    ConfigurationError,
+    LLMMessage,
+    TextBlock,
+    ToolResult,
+    ToolResultBlock,
+    ToolUseBlock,
+    tool,
+)
 from openmultiagent.adapters import LLMChatOptions, LLMResponse, ModelCall, ModelNext
 from openmultiagent.testing import ScriptedAdapter
 from openmultiagent.tools import ToolCall, ToolNext
@@ -208,3 +218,14 @@ async def test_a_middleware_that_returns_nonsense_fails_the_run() -> None:
     assert not result.success
     assert result.error_info is not None
     assert result.error_info.kind == "callback"
+
+
+@proves("AGT-60")
+async def test_a_call_that_was_never_sent_is_not_charged() -> None:
+    def refuse(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        raise ConfigurationError("top_p and temperature exclude each other")
+
+    result = await agent(ScriptedAdapter(refuse)).run("q")
+    assert result.token_usage == TokenUsage()
+    assert result.error_info is not None
+    assert result.error_info.kind == "validation"

@@ -72,9 +72,7 @@ def test_falsy_settings_are_settings() -> None:
 def test_a_mapping_is_as_good_and_stays_as_it_is() -> None:
     fields = {"name": "x", "model": "m", "provider": "openai", "settings": {"temperature": 1}}
     before = copy.deepcopy(fields)
-    assert Agent(fields).config == AgentConfig(
-        "x", model="m", provider="openai", settings=ModelSettings(temperature=1)
-    )
+    assert Agent(fields).config == AgentConfig("x", model="m", provider="openai", settings=ModelSettings(temperature=1))
     assert fields == before
 
 

@@ -10,6 +10,7 @@ from openmultiagent import (
     AgentConfig,
     AgentRunResult,
     BeforeRunContext,
+    ContentBlock,
     ImageBlock,
     LLMMessage,
     RunStatus,
@@ -101,7 +102,7 @@ async def test_nonsense_from_before_run_fails_the_run(returned: object, text: st
 @proves("AGT-22")
 async def test_messages_are_replaced_first_and_then_the_prompt() -> None:
     def hook(context: BeforeRunContext) -> BeforeRunContext:
-        blocks = [IMAGE, TextBlock(text="a"), OTHER, TextBlock(text="b")]
+        blocks: list[ContentBlock] = [IMAGE, TextBlock(text="a"), OTHER, TextBlock(text="b")]
         return context.replace(messages=[LLMMessage.user_with_blocks(blocks)], prompt="new")
 
     adapter = ScriptedAdapter(["ok"])
@@ -273,3 +274,20 @@ async def test_hooks_run_once_for_each_prompt_in_order() -> None:
     await tester.prompt("a")
     await tester.prompt("b")
     assert order == ["before a", "after 1", "before b", "after 2"]
+
+
+@proves("AGT-25")
+async def test_after_run_may_return_nothing_and_a_failure_stays_one() -> None:
+    def hook(result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        return result.replace(success=False, status=RunStatus("rejected", "not good enough"))
+
+    result = await agent(ScriptedAdapter(["answer"]), after_run=hook).run("q")
+    assert (result.success, result.status) == (False, RunStatus("rejected", "not good enough"))
+
+
+@proves("AGT-26")
+async def test_an_async_after_run_is_awaited() -> None:
+    async def hook(result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        return result.replace(output="changed")
+
+    assert (await agent(ScriptedAdapter(["answer"]), after_run=hook).run("q")).output == "changed"

@@ -161,7 +161,8 @@ BAD_INPUTS: list[Any] = [
 
 @proves("AGT-7")
 @pytest.mark.parametrize(
-    ("method", "bad"), [(m, bad) for m in ("run", "stream", "prompt") for bad in BAD_INPUTS if (m, bad) != ("prompt", [])]
+    ("method", "bad"),
+    [(method, bad) for method in ("run", "stream", "prompt") for bad in BAD_INPUTS if (method, bad) != ("prompt", [])],
 )
 async def test_bad_input_raises_at_the_call_and_does_nothing_else(method: str, bad: object) -> None:
     seen: list[object] = []

@@ -9,7 +9,16 @@ from typing import Any
 import anyio
 import pytest
 
-from openmultiagent import Agent, AgentConfig, LLMMessage, LLMRateLimitError, TextBlock, ToolUseBlock, tool
+from openmultiagent import (
+    Agent,
+    AgentConfig,
+    LLMMessage,
+    LLMRateLimitError,
+    ReasoningBlock,
+    TextBlock,
+    ToolUseBlock,
+    tool,
+)
 from openmultiagent.adapters import LLMChatOptions, LLMResponse, ModelCall, ModelNext, StreamEvent
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
@@ -173,11 +182,15 @@ async def test_leaving_a_stream_early_cancels_its_run_and_waits() -> None:
 @proves("AGT-73")
 async def test_an_exception_in_the_consumer_cancels_the_run() -> None:
     adapter = Endless()
-    with pytest.raises(RuntimeError, match="consumer"):
+
+    async def consume() -> None:
         async with agent(adapter).stream("q") as stream:
             async for event in stream:
                 if event.type == "text":
                     raise RuntimeError("consumer")
+
+    with pytest.raises(RuntimeError, match="consumer"):
+        await consume()
     assert adapter.left.is_set()
 
 
@@ -372,3 +385,64 @@ async def test_a_slow_consumer_holds_the_run_back() -> None:
         await anext(stream)
         await anyio.wait_all_tasks_blocked()
         assert adapter.pieces < 100
+
+
+class Thinking:
+    """Streams reasoning, without a way to close the stream."""
+
+    name = "thinking"
+
+    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        raise AssertionError
+
+    def stream(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> "Steps":
+        answer = LLMResponse([ReasoningBlock(text="hm"), TextBlock(text="yes")])
+        return Steps(
+            [
+                StreamEvent("reasoning", "h"),
+                StreamEvent("reasoning", "m"),
+                StreamEvent("text", "yes"),
+                StreamEvent("done", answer),
+            ]
+        )
+
+
+class Steps:
+    def __init__(self, events: list[StreamEvent]) -> None:
+        self.events = events
+
+    def __aiter__(self) -> "Steps":
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        await anyio.lowlevel.checkpoint()
+        return self.events.pop(0)
+
+
+@proves("AGT-70")
+async def test_reasoning_is_delivered_as_it_comes() -> None:
+    async with agent(Thinking()).stream("q") as stream:
+        events = [event async for event in stream]
+    assert [(event.type, event.data) for event in events[1:4]] == [
+        ("reasoning", "h"),
+        ("reasoning", "m"),
+        ("text", "yes"),
+    ]
+
+
+@proves("AGT-72")
+async def test_reasoning_of_a_cached_answer_is_delivered() -> None:
+    async def cached(call: ModelCall, call_next: ModelNext) -> LLMResponse:
+        return LLMResponse([ReasoningBlock(text="hm"), ReasoningBlock(text=""), TextBlock(text="yes")])
+
+    async with agent(ScriptedAdapter([]), model_middleware=[cached]).stream("q") as stream:
+        events = [event async for event in stream]
+    assert [event.type for event in events] == ["turn_start", "reasoning", "text", "turn_complete", "done"]
+
+
+@proves("AGT-70")
+async def test_an_event_names_itself() -> None:
+    stream = agent(ScriptedAdapter(["ok"])).stream("q")
+    event = await anext(stream)
+    assert repr(event) == f"<TurnStarted #1 agent='tester' run_id={stream.run_id!r}>"
+    await stream.aclose()

@@ -9,6 +9,7 @@ import pytest
 from openmultiagent import (
     Agent,
     AgentConfig,
+    ContentBlock,
     LLMMessage,
     ModelSettings,
     ReasoningBlock,
@@ -63,7 +64,7 @@ async def test_the_first_answer_without_a_call_ends_the_run() -> None:
 
 @proves("AGT-30")
 async def test_reasoning_is_no_output() -> None:
-    blocks = [ReasoningBlock(text="hmm"), TextBlock(text="It "), TextBlock(text="is 3.")]
+    blocks: list[ContentBlock] = [ReasoningBlock(text="hmm"), TextBlock(text="It "), TextBlock(text="is 3.")]
     result = await agent(ScriptedAdapter([blocks])).run("1+2?")
     assert result.output == "It is 3."
     assert result.messages == [LLMMessage.assistant(blocks)]
@@ -208,8 +209,9 @@ class Broken:
         LLMResponse("text"),  # type: ignore[arg-type]
         LLMResponse([ToolResultBlock(tool_use_id="c", content="x")]),
         LLMResponse([None]),  # type: ignore[list-item]
+        LLMResponse([TextBlock(text="x")], usage={"input_tokens": 3}),  # type: ignore[arg-type]
     ],
-    ids=["nothing", "a string", "text as content", "a tool result", "no block"],
+    ids=["nothing", "a string", "text as content", "a tool result", "no block", "usage as mapping"],
 )
 async def test_an_adapter_that_returns_no_answer_fails_the_run(answer: object) -> None:
     result = await agent(Broken(answer)).run("q")

@@ -163,11 +163,15 @@ def test_stdout_that_breaks_ends_it(failure: OSError, code: int, message: str, o
 def test_a_broken_pipe_is_replaced_so_that_nothing_complains_later(streams: Streams) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "w") as out:
-        streams(out, Stream())
-        assert main(["agent", "Summarise", "--file", LICENSE]) == 141
-        out.write("more")
-        out.flush()
+
+    class Pipe(Stream):
+        def fileno(self) -> int:
+            return writing
+
+    streams(Pipe(BrokenPipeError()), Stream())
+    assert main(["agent", "Summarise", "--file", LICENSE]) == 141
+    os.write(writing, b"more")
+    os.close(writing)
 
 
 @proves("CLI-25")

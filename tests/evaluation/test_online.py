@@ -46,7 +46,8 @@ async def in_place(context: ScorerContext[Any]) -> Score:
 
 @proves("OBS-20")
 @pytest.mark.parametrize(
-    "function", [plain, in_place, Callable_(), functools.partial(plain), lambda context: in_place(context)]
+    "function",
+    [plain, in_place, Callable_(), functools.partial(plain), lambda c: in_place(c)],  # noqa: PLW0108 - it looks plain
 )
 async def test_what_a_scorer_may_be(function: Any) -> None:
     oma, store = judged_by(function)

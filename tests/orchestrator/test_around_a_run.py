@@ -15,6 +15,7 @@ from openmultiagent import (
     LLMMessage,
     OpenMultiAgent,
     RunCall,
+    RunStatus,
     TextBlock,
     TokenBudgetExceededError,
     ToolUseBlock,
@@ -142,9 +143,7 @@ async def test_a_listener_that_never_returns_delays_a_run_by_its_grace_only() ->
         await anyio.sleep_forever()
 
     events: list[Any] = []
-    oma = OpenMultiAgent(
-        default_adapter=ScriptedAdapter(["ok"]), on_progress=never, listeners=[events.append]
-    )
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(["ok"]), on_progress=never, listeners=[events.append])
     with anyio.fail_after(5):
         assert (await oma.run_agent({"name": "x"}, "q")).output == "ok"
     assert len(events) == 2
@@ -164,8 +163,12 @@ async def test_the_steps_stand_in_their_order() -> None:
         order.append("user out")
         return result
 
+    def model(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        order.append("agent")
+        return "ok"
+
     oma = OpenMultiAgent(
-        default_adapter=ScriptedAdapter(lambda messages, options: order.append("agent") or "ok"),
+        default_adapter=ScriptedAdapter(model),
         on_progress=lambda event: order.append(event.type),
         middleware=[user],
         evaluation=OnlineEvaluation([lambda context: 1.0], sample=sampled),
@@ -228,9 +231,7 @@ async def test_a_broken_middleware_is_a_failed_result(bad: object) -> None:
     ("orchestrator", "call", "agent"), [(30, None, None), (99, 30, None), (99, 99, 30), (30, 99, 99)]
 )
 async def test_the_least_token_budget_holds(orchestrator: int, call: int | None, agent: int | None) -> None:
-    oma = OpenMultiAgent(
-        default_adapter=ScriptedAdapter([spend("answer", tokens=35)]), max_token_budget=orchestrator
-    )
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter([spend("answer", tokens=35)]), max_token_budget=orchestrator)
     result = await oma.run_agent({"name": "x", "max_token_budget": agent}, "q", max_token_budget=call)
     assert isinstance(result.error, TokenBudgetExceededError)
     assert (result.error.tokens_used, result.error.budget) == (35, 30)
@@ -321,3 +322,68 @@ def test_the_usage_of_a_run_is_the_sum_of_its_calls(steps: list[tuple[str, int, 
     config = AgentConfig("x", adapter=ScriptedAdapter(script), tools=[noop])
     result = anyio.run(oma.run_agent, config, "q")
     assert result.token_usage == expected
+
+
+@proves("ORC-13", "ORC-31")
+async def test_a_middleware_cannot_hide_an_exhausted_budget() -> None:
+    events: list[str] = []
+
+    async def forgive(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
+        result = await call_next()
+        return result.replace(success=True, status=RunStatus("ok"), error=None, error_info=None)
+
+    oma = OpenMultiAgent(
+        default_adapter=ScriptedAdapter([spend("answer", tokens=35)]),
+        max_token_budget=30,
+        middleware=[forgive],
+        on_progress=lambda event: events.append(event.type),
+    )
+    result = await oma.run_agent({"name": "x"}, "q")
+    assert (result.success, result.status.code) == (False, "budget_exhausted")
+    assert events == ["agent_start", "budget_exceeded", "agent_complete"]
+
+
+@proves("ORC-20", "ORC-23")
+async def test_what_ends_the_process_goes_through_as_it_is() -> None:
+    events: list[str] = []
+
+    async def listener(event: Any) -> None:
+        events.append(event.type)
+
+    async def leave(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
+        raise KeyboardInterrupt
+
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(["ok"]), on_progress=listener, middleware=[leave])
+    with pytest.raises(KeyboardInterrupt):
+        await oma.run_agent({"name": "x"}, "q")
+    assert events == ["agent_start", "agent_complete"]
+
+
+@proves("ORC-23")
+async def test_a_plain_listener_that_returns_an_awaitable_is_awaited() -> None:
+    heard: list[str] = []
+
+    async def hear(event: Any) -> None:
+        heard.append(event.type)
+
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(["ok"]), on_progress=lambda event: hear(event))  # noqa: PLW0108 - it looks plain
+    await oma.run_agent({"name": "x"}, "q")
+    assert heard == ["agent_start", "agent_complete"]
+
+
+@proves("ORC-20")
+async def test_a_cancelled_caller_with_an_async_listener() -> None:
+    heard: list[str] = []
+
+    async def hear(event: Any) -> None:
+        heard.append(event.type)
+
+    async def hang(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(hang), on_progress=hear)
+    with anyio.move_on_after(0.02) as scope:
+        await oma.run_agent({"name": "x"}, "q")
+    assert scope.cancelled_caught
+    assert heard == ["agent_start", "agent_complete"]

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from openmultiagent import (
     AgentConfig,
     AgentRunResult,
@@ -12,6 +10,7 @@ from openmultiagent import (
     ImageBlock,
     LLMMessage,
     OpenMultiAgent,
+    Role,
     RunCall,
     TextBlock,
     ToolResult,
@@ -19,7 +18,7 @@ from openmultiagent import (
     ToolUseBlock,
     tool,
 )
-from openmultiagent.adapters import LLMChatOptions, LLMResponse, ModelCall, ModelNext
+from openmultiagent.adapters import AdapterCapabilities, LLMChatOptions, LLMResponse, ModelCall, ModelNext
 from openmultiagent.agent import RunNext
 from openmultiagent.evaluation import OnlineEvaluation, ScorerContext, scorer
 from openmultiagent.testing import ScriptedAdapter
@@ -56,7 +55,7 @@ def poison(messages: Sequence[LLMMessage]) -> None:
             elif isinstance(block, ImageBlock) and isinstance(block.source, Base64Source):
                 block.source.media_type = "image/poison"
         message.content.append(TextBlock(text="POISON"))
-        message.role = "system"  # type: ignore[assignment]
+        message.role = Role.SYSTEM
     if isinstance(messages, list):
         messages.clear()
 
@@ -106,8 +105,7 @@ class Everyone:
         forked = call.fork()
         self.seen.setdefault("model", []).append([message.to_dict() for message in call.messages[:4]])
         poison(call.messages)
-        response = await call_next(forked)
-        return response
+        return await call_next(forked)
 
     async def tool_step(self, call: ToolCall, call_next: ToolNext) -> ToolResult:
         forked = call.fork()
@@ -204,11 +202,11 @@ async def test_a_listener_may_look_at_an_event_later() -> None:
 
 
 @proves("ORC-10")
-async def test_what_nobody_reads_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_nobody_reads_is_not_copied() -> None:
     copies: list[int] = []
 
     class Counted(LLMMessage):
-        def __deepcopy__(self, memo: dict[int, Any]) -> "Counted":
+        def __deepcopy__(self, memo: dict[int, Any] | None = None) -> "Counted":
             copies.append(1)
             return Counted(role=self.role, content=list(self.content))
 
@@ -221,7 +219,7 @@ async def test_what_nobody_reads_is_not_copied(monkeypatch: pytest.MonkeyPatch) 
     oma = OpenMultiAgent(
         default_adapter=ReadOnly(), on_progress=blind, listeners=[blind], middleware=[through, through]
     )
-    await oma.run_agent({"name": "x"}, [Counted(role="user", content=[TextBlock(text="q")])])  # type: ignore[arg-type]
+    await oma.run_agent({"name": "x"}, [Counted(role=Role.USER, content=[TextBlock(text="q")])])
     # One copy at the boundary and one for the run.
     assert sum(copies) == 2
 
@@ -230,8 +228,6 @@ class ReadOnly:
     name = "read-only"
 
     def __init__(self) -> None:
-        from openmultiagent.adapters import AdapterCapabilities
-
         self.capabilities = AdapterCapabilities(read_only=True)
 
     async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:

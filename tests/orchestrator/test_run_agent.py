@@ -29,7 +29,7 @@ def definition(adapter: Any, **fields: Any) -> AgentConfig:
 async def test_a_definition_and_a_mapping_are_run_alike() -> None:
     adapter = ScriptedAdapter(["one", "two"])
     oma = OpenMultiAgent()
-    fields = {"name": "tester", "adapter": adapter}
+    fields: dict[str, Any] = {"name": "tester", "adapter": adapter}
     first = await oma.run_agent(fields, "q")
     second = await oma.run_agent(AgentConfig(**fields), [{"role": "user", "content": [{"type": "text", "text": "q"}]}])
     assert (first.output, second.output) == ("one", "two")
@@ -115,7 +115,7 @@ async def test_a_default_provider_is_used_only_without_one() -> None:
     result = await oma.run_agent({"name": "x"}, "Summarise: Water boils at 100 degrees. It freezes at 0 degrees.")
     assert result.success
     with pytest.raises(ConfigurationError, match="nobody"):
-        oma.run_agent({"name": "x", "model": "m", "provider": "nobody"}, "q")
+        await oma.run_agent({"name": "x", "model": "m", "provider": "nobody"}, "q")
 
 
 @proves("ORC-4")
@@ -143,9 +143,14 @@ async def test_many_runs_at_once_do_not_mix() -> None:
 
     done: dict[str, tuple[str, int, str]] = {}
     starts: list[tuple[str, str]] = []
+
+    def note(event: Any) -> None:
+        if event.type == "agent_start":
+            starts.append((event.run_id, event.data["prompt"]))
+
     oma = OpenMultiAgent(
         default_adapter=ScriptedAdapter(echo),
-        on_progress=lambda event: event.type == "agent_start" and starts.append((event.run_id, event.data["prompt"])),
+        on_progress=note,
     )
 
     async def one(number: int) -> None:

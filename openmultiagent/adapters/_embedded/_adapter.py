@@ -1,8 +1,8 @@
 """The embedded engine as an adapter.
 
-It is no language model: it reads, counts and picks sentences. It needs no key and no network, keeps nothing between calls,
-never calls a tool, and gives the same answer to the same conversation. Invariant: the messages are only read, and a long
-conversation is worked on in a worker thread, so the event loop is not held up.
+It is no language model: it reads, counts and picks sentences. It needs no key and no network, keeps nothing between
+calls, never calls a tool, and gives the same answer to the same conversation. Invariant: the messages are only read,
+and a long conversation is worked on in a worker thread, so the event loop is not held up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 import anyio.lowlevel
 import anyio.to_thread
 
-from ...messages import LLMMessage, TextBlock, assert_valid_messages, normalize_for_provider
+from ...messages import Conversation, LLMMessage, TextBlock, coerce_messages, normalize_for_provider
 from ...usage import TokenUsage
 from .._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
 from ._answer import Answer, make_answer
@@ -42,7 +42,7 @@ class EmbeddedAdapter:
         """Return the answer to a conversation.
 
         Args:
-            messages: The conversation; it is only read.
+            messages: The conversation; it is only read, and checked unless it is a run's own.
             options: The system prompt and ``max_tokens`` count, at four characters a token.
 
         Raises:
@@ -56,7 +56,7 @@ class EmbeddedAdapter:
         """Return the answer sentence by sentence as ``text`` events, then ``done``.
 
         Args:
-            messages: The conversation; it is only read.
+            messages: The conversation; it is only read, and checked unless it is a run's own.
             options: As for ``chat``.
 
         Raises:
@@ -72,7 +72,7 @@ class EmbeddedStream:
     """The events of one answer; it holds nothing open, so it may be dropped at any time.
 
     Args:
-        messages: The conversation; it is only read.
+        messages: The conversation; it is only read, and checked unless it is a run's own.
         options: Everything else about the call.
     """
 
@@ -99,8 +99,8 @@ class EmbeddedStream:
 
 
 async def _answer(messages: Sequence[LLMMessage], options: LLMChatOptions) -> Answer:
-    assert_valid_messages(messages)
-    request = read_request(*normalize_for_provider(messages, options.system_prompt))
+    checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
+    request = read_request(*normalize_for_provider(checked, options.system_prompt))
     work = partial(make_answer, request, options.max_tokens)
     if request.size <= INLINE_CHARACTERS:
         return work()

@@ -1,7 +1,7 @@
 """An answer to a request, as the pieces that it is streamed in.
 
-The answer is made of sentences of the material and a few fixed sentences of the engine's own, which say what it could not do.
-Invariant: the same request gives the same pieces, and the pieces joined are the answer.
+The answer is made of sentences of the material and a few fixed sentences of the engine's own, which say what it could
+not do. Invariant: the same request gives the same pieces, and the pieces joined are the answer.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def _answer(sentences: Sequence[Sentence], instruction: str, intent: Intent) -> 
     if intent.kind == "summary" or not instruction.strip():
         return [_summary(sentences, intent)]
     document = Document(sentences)
-    found = find_sentences(document, instruction, intent.count or _FOUND, least=0.7 if intent.kind == "question" else 0.5)
+    found = find_sentences(
+        document, instruction, intent.count or _FOUND, least=0.7 if intent.kind == "question" else 0.5
+    )
     if found:
         return [_told(document, found, intent)]
     if intent.kind == "question":

@@ -1,7 +1,7 @@
 """The prose in source code: its comments and documentation strings.
 
-It knows no programming language: lines are told apart by how code tends to begin and end. Invariant: a text is taken for code
-only when a good part of its lines look like it, so a document with a few lines of code is left alone.
+It knows no programming language: lines are told apart by how code tends to begin and end. Invariant: a text is taken
+for code only when a good part of its lines look like it, so a document with a few lines of code is left alone.
 """
 
 from __future__ import annotations

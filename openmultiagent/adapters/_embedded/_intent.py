@@ -1,7 +1,7 @@
 """What an instruction asks for: a summary, key terms, an answer, or something that the engine can only search for.
 
-Patterns over English, German and Chinese (and a few words of French, Spanish and Japanese), no understanding. Invariant: pure,
-linear, and every text gets an intent.
+Patterns over English, German and Chinese (and a few words of French, Spanish and Japanese), no understanding.
+Invariant: pure, linear, and every text gets an intent.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _TERMS = re.compile(
     re.IGNORECASE,
 )
 _QUESTION_WORD = re.compile(
-    r"\W*(?:and |so |then |please )?(?:who|whom|whose|when|where|why|which|what|how|wer|wen|wem|wessen|wann|wo|woher|wohin"
-    r"|warum|weshalb|wieso|welche[rsmn]?|was|wie|wieviele?)\b",
+    r"\W*(?:and |so |then |please )?(?:who|whom|whose|when|where|why|which|what|how|wer|wen|wem|wessen|wann|wo|woher"
+    r"|wohin|warum|weshalb|wieso|welche[rsmn]?|was|wie|wieviele?)\b",
     re.IGNORECASE,
 )
 _WHAT = re.compile(r"\W*(?:and |so |then |please )?(?:what|which|was|welche[rsmn]?)\b", re.IGNORECASE)
@@ -62,10 +62,11 @@ _BULLETS = re.compile(
     r"\bbullets?\b|\bpoints\b|\blist\b|\bitemi[sz]e|\bstichpunkt|\bliste\b|\u8981\u70b9|\u5217\u51fa", re.IGNORECASE
 )
 _COUNT = re.compile(
-    r"\b(\d{1,2}|an?|single|one|two|three|four|five|six|seven|eight|nine|ten|eine[mnrs]?|zwei|drei|vier|f\u00fcnf|sechs|sieben"
-    r"|acht|neun|zehn)[ -](?:[\w-]{1,20} ){0,2}"
-    r"(?:sentences?|bullets?|points?|lines?|key ?words?|phrases?|terms?|topics?|tags|s\u00e4tze?n?|satz|stichw\w*|begriffe?n?)\b"
-    "|(\\d{1,2}|[\u4e00\u4e8c\u4e24\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341])\\s*(?:\u53e5|\u4e2a\u5173\u952e|\u4e2a\u8981|\u6761)",
+    r"\b(\d{1,2}|an?|single|one|two|three|four|five|six|seven|eight|nine|ten|eine[mnrs]?|zwei|drei|vier|f\u00fcnf|sechs"
+    r"|sieben|acht|neun|zehn)[ -](?:[\w-]{1,20} ){0,2}(?:sentences?|bullets?|points?|lines?|key ?words?|phrases?|terms?"
+    r"|topics?|tags|s\u00e4tze?n?|satz|stichw\w*|begriffe?n?)\b"
+    "|(\\d{1,2}|[\u4e00\u4e8c\u4e24\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341])\\s*"
+    "(?:\u53e5|\u4e2a\u5173\u952e|\u4e2a\u8981|\u6761)",
     re.IGNORECASE,
 )
 _NUMBERS = {
@@ -101,10 +102,9 @@ def read_intent(instruction: str, system_prompt: str = "") -> Intent:
     kind = _kind(instruction)
     if kind is None:
         from_system = _kind(system_prompt)
-        if from_system in {"summary", "terms"}:
-            kind = from_system
-        else:
-            kind = "search" if count is None else "summary"  # "three bullet points, please"
+        # "Three bullet points, please" asks for a summary.
+        unnamed: IntentKind = "search" if count is None else "summary"
+        kind = from_system if from_system in {"summary", "terms"} else unnamed
     return Intent(kind, None if count is None else _number(count), bullets=_BULLETS.search(instruction) is not None)
 
 

@@ -1,10 +1,10 @@
 """Which sentences of a document say the most about it, and which words it is about.
 
-A sentence ranks by how similar it is to all others (the cosine of weighted words, summed over the whole document, which is one
-dot product with the sum of all sentences), by where it stands, and by whether it reads on its own. Sentences that are chosen are
-then compared with each other, so that none says again what another said; that step sees the ``CANDIDATES`` best only. Ranking and
-counting see at most ``RANKED`` sentences.
-Invariant: deterministic, and linear in the length of the document.
+A sentence ranks by how similar it is to all others (the cosine of weighted words, summed over the whole document, which
+is one dot product with the sum of all sentences), by where it stands, and by whether it reads on its own. Sentences
+that are chosen are then compared with each other, so that none says again what another said; that step sees the
+``CANDIDATES`` best only. Ranking and counting see at most ``RANKED`` sentences. Invariant: deterministic, and linear in
+the length of the document.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ CANDIDATES = 400
 """The most sentences that are compared with each other for one summary."""
 RANKED = 5_000
 """The most sentences that are ranked or counted; of a longer document its start and evenly spaced others are taken."""
+_COUNTED = 500_000  # characters of them that key terms are counted in
 _START = 200  # sentences of a longer document that are all ranked
 
 Vector = dict[str, float]
@@ -94,10 +95,10 @@ def summarize(document: Document, count: int) -> list[int]:
 
 
 def _scores(document: Document) -> list[float]:
-    middle: Counter[str] = Counter()
+    middle: dict[str, float] = {}
     for index in range(len(document.sentences)):
         for term, value in document.vector(index).items():
-            middle[term] += value
+            middle[term] = middle.get(term, 0.0) + value
     title = next((sentence.heading for sentence in document.sentences if sentence.heading), "")
     title_terms = set(document.stems.terms(title))
     scores = []
@@ -110,15 +111,16 @@ def _scores(document: Document) -> list[float]:
     return scores
 
 
-def _dot(vector: Vector, other: Vector | Counter[str]) -> float:
+def _dot(vector: Vector, other: Vector) -> float:
     return sum(value * other.get(term, 0.0) for term, value in vector.items())
 
 
-# --- what makes a sentence readable on its own -------------------------------------------------------------------------
+# --- what makes a sentence readable on its own -----------------------------------------------------------------------
 
 _DANGLING = re.compile(
-    r"(?:however|but|and|or|also|which|this|these|those|that|it|they|he|she|so|then|thus|therefore|instead|otherwise|such|here"
-    r"|for (?:example|instance)|e\.g|i\.e|note|see|similarly|moreover|additionally|in addition|both|the (?:latter|former)"
+    r"(?:however|but|and|or|also|which|this|these|those|that|it|they|he|she|so|then|thus|therefore|instead|otherwise|such"
+    r"|here|for (?:example|instance)|e\.g|i\.e|note|see|similarly|moreover|additionally|in addition|both"
+    r"|the (?:latter|former)"
     r"|aber|und|oder|dies|diese[rsmn]?|er|sie|es|dann|daher|dabei|dadurch|jedoch|au\u00dferdem|siehe)\b"
     "|\u7136\u800c|\u4f46|\u6b64\u5916|\u56e0\u6b64|\u6240\u4ee5|\u5b83|\u8fd9|\u5176|\u4ed6|\u5979|\u3057\u304b\u3057",
     re.IGNORECASE,
@@ -172,7 +174,11 @@ def key_terms(document: Document, count: int) -> list[str]:
         count: How many terms are wanted at most.
     """
     forms: dict[tuple[str, ...], Counter[str]] = {}
+    left = _COUNTED
     for sentence in document.sentences:
+        left -= len(sentence.text)
+        if left < 0:
+            break
         for stems, form in _phrases(sentence.text, document.stems):
             forms.setdefault(stems, Counter())[form] += 1
     totals = {stems: counted.total() for stems, counted in forms.items()}

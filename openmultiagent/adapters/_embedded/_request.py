@@ -1,9 +1,10 @@
 """What a conversation asks for and about what: the instruction, the material, and what cannot be read.
 
-Rules, in this order. The instruction is the text of the latest user message that asks for something. The material is what else
-that message brings: further text blocks, text files, or the rest of the one text block. When it brings nothing, it is all earlier
-text of users and tools; when there is none, the assistant's text; when there is none, the instruction itself if it is long.
-When the last message holds tool results, they are the material. Invariant: reads messages, never changes them.
+Rules, in this order. The instruction is the text of the latest user message that asks for something. The material is
+what else that message brings: further text blocks, text files, or the rest of the one text block. When it brings
+nothing, it is all earlier text of users and tools; when there is none, the assistant's text; when there is none, the
+instruction itself if it is long. When the last message holds tool results, they are the material. Invariant: reads
+messages, never changes them.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def _split_blocks(texts: list[str]) -> tuple[str, list[str]]:
 
 
 def _split_text(text: str) -> tuple[str, list[str]]:
-    """Take the instruction off the start or the end of a text; all of it is the instruction when that is not possible."""
+    """Take the instruction off the start or the end of a text; when there is none, all of it is the instruction."""
     text = text.strip()
     for instruction, rest in _ways_to_split(text):
         if instruction and rest and len(instruction) <= _LONGEST_LEAD and asks(instruction):

@@ -1,13 +1,14 @@
 """Which sentences of a document answer a question, judged by the words that they share.
 
-A sentence scores by the weight of the question's words in it (rare words weigh more), a little by those of its heading, and more
-when it has what the question word asks for: a year for "when", a name for "who". Invariant: deterministic, linear in the
-length of the document, and no sentence is returned that shares no word with the question.
+A sentence scores by the weight of the question's words in it (rare words weigh more), a little by those of its heading,
+and more when it has what the question word asks for: a year for "when", a name for "who". Invariant: deterministic,
+linear in the length of the document, and no sentence is returned that shares no word with the question.
 """
 
 from __future__ import annotations
 
 import re
+
 from ._rank import Document, readability
 from ._words import Stems
 
@@ -23,16 +24,12 @@ _ASKING = re.compile(
     "\u4ec0\u4e48\u65f6\u5019|\u4e3a\u4ec0\u4e48|\u4ec0\u4e48|\u8c01|\u54ea\u91cc|\u54ea\u4e9b|\u54ea\u4e2a|\u54ea|\u4f55\u65f6"
     "|\u591a\u5c11|\u600e\u4e48|\u600e\u6837|\u51e0\u4e2a|\u5417|\u5462|\u8bf7\u95ee|\u662f"
 )
-_ABOUT_ASKING = frozenset(
-    map(
-        Stems().__getitem__,
-        """
-        according answer article briefly describe discuss document explain file find give know list look mention mentioned
-        passage please question quick read say says search sentence show state stated summary tell text erkläre
-        erklären nenne nennen zeige
-        """.split(),
-    )
-)
+_ASKING_WORDS = """
+according answer article briefly describe discuss document explain file find give know list look mention mentioned
+passage please question quick read say says search sentence show state stated summary tell text erkläre erklären nenne
+nennen zeige
+"""
+_ABOUT_ASKING = frozenset(map(Stems().__getitem__, _ASKING_WORDS.split()))
 """Words of a question that speak of asking, not of the matter."""
 
 _NUMBER_WORD = (
@@ -54,7 +51,7 @@ _CUES = [
         ),
         (
             r"\b(?:why|warum|weshalb|wieso)\b",
-            r"\b(?:because|since|so that|due to|therefore|in order|as a result|thanks to|weil|wegen|da|damit|deshalb)\b",
+            r"\b(?:because|since|so that|due to|therefore|in order|as a result|thanks to|weil|wegen|damit|deshalb)\b",
         ),
         (r"\b(?:what (?:is|are)|was (?:ist|sind))\b", r"^(?:\S+\s+){1,5}(?:is|are|means|refers|ist|sind)\b"),
         ("\u4f55\u65f6|\u4ec0\u4e48\u65f6\u5019|\u591a\u5c11|\u51e0", r"\d"),

@@ -1,8 +1,9 @@
 """Plain sentences out of any text: markup taken off, paragraphs joined, sentences found and bounded.
 
-It reads Markdown, the common part of reStructuredText, plain text, and the comments of source code, without being told which. It is no parser of any of
-them: code blocks, tables, images, comments and directives are left out, links and emphasis become their text. Invariant:
-linear time for any input, and no sentence is longer than ``MAX_SENTENCE`` characters.
+It reads Markdown, the common part of reStructuredText, plain text, and the comments of source code, without being told
+which. It is no parser of any of them: code blocks, tables, images, comments and directives are left out, links and
+emphasis become their text. Invariant: linear time for any input, and no sentence is longer than ``MAX_SENTENCE``
+characters.
 """
 
 from __future__ import annotations
@@ -218,12 +219,11 @@ _END = re.compile(rf"(?P<wide>[\u3002\uff01\uff1f\uff0e\u0964\u061f]+[{_CLOSERS}
 _ENDED = re.compile(rf"[.!?\u2026\u3002\uff01\uff1f\uff0e\u0964\u061f][{_CLOSERS}]*$")
 _WIDE_END = re.compile(rf"[\u3002\uff01\uff1f\uff0e][{_CLOSERS}]*$")
 _LAST_WORD = re.compile(r"(\S{1,12})$")
-_ABBREVIATIONS = frozenset(
-    """
-    al approx art bspw bzw ca cf ch chap co corp d.h dr ed eds e.g eg etc evtl fig ggf hr i.e ie inc jr ltd max min mio mr mrs
-    ms no nr op p pp prof resp s.o sec sog sr st str u.a usw v vgl viz vol vs z.b z.t z b d h u
-    """.split()
-)
+_SHORT_FORMS = """
+al approx art bspw bzw ca cf ch chap co corp d.h dr ed eds e.g eg etc evtl fig ggf hr i.e ie inc jr ltd max min mio mr
+mrs ms no nr op p pp prof resp s.o sec sog sr st str u.a usw v vgl viz vol vs z.b z.t z b d h u
+"""
+_ABBREVIATIONS = frozenset(_SHORT_FORMS.split())
 _MONTH = re.compile(
     r"(?:Januar|Februar|M\u00e4rz|April|Mai|Ju[nl]i|August|(?:Septem|Okto|Novem|Dezem)ber|Jahrhundert)\b"
 )

@@ -1,7 +1,7 @@
 """Words that carry no topic, and what makes two forms of a word comparable.
 
-Lists are short on purpose: the ranking gives little weight to words that are everywhere in a text, so a list only has to help
-with short texts. Invariant: pure data and pure functions; every regular expression runs in linear time.
+Lists are short on purpose: the ranking gives little weight to words that are everywhere in a text, so a list only has
+to help with short texts. Invariant: pure data and pure functions; every regular expression runs in linear time.
 """
 
 from __future__ import annotations
@@ -21,35 +21,37 @@ _URL = re.compile(r"[a-z]{2,8}://\S+")
 _CJK_START = re.compile(rf"[{CJK}]")
 
 _ENGLISH = """
-a about above after again against all also although always am among an and another any anyone anything are around as at away be
-because been before being below between both but by can cannot come could did do does doing done down during each either else
-etc even ever every everything few first for from further get gets give given go goes had has have having he hence her here
-hers him his how however i if in instead into is it its itself just keep last least less let like made make makes making many
-may me might mine more most much must my near need needs neither never no nor not nothing now of off often on once one only or
-other others our out over own per perhaps please put quite rather said same say says see several shall she should since so some
-something still such take takes than that the their them then there therefore these they thing things this those through thus
-to together too toward two under unless until up upon us use used uses using usually very via want was way we well were what
-whatever when where whether which while who whole whom whose why will with within without would yes yet you your yours
+a about above after again against all also although always am among an and another any anyone anything are around as
+at away be because been before being below between both but by can cannot come could did do does doing done down
+during each either else etc even ever every everything few first for from further get gets give given go goes had has
+have having he hence her here hers him his how however i if in instead into is it its itself just keep last least less
+let like made make makes making many may me might mine more most much must my near need needs neither never no nor not
+nothing now of off often on once one only or other others our out over own per perhaps please put quite rather said
+same say says see several shall she should since so some something still such take takes than that the their them then
+there therefore these they thing things this those through thus to together too toward two under unless until up upon
+us use used uses using usually very via want was way we well were what whatever when where whether which while who
+whole whom whose why will with within without would yes yet you your yours
 """
 _COUNTING = """
 eight eighth eleven except false fifth five four fourth hundred last later million new next nine none null old second
-seven seventh six sixth ten tenth third three thousand true twelve twenty zero various including following eins zwei drei vier
-f\u00fcnf sechs sieben acht neun zehn erst erste ersten erster erstes neue neuen rund deux trois dos tres
+seven seventh six sixth ten tenth third three thousand true twelve twenty zero various including following eins zwei
+drei vier f\u00fcnf sechs sieben acht neun zehn erst erste ersten erster erstes neue neuen rund deux trois dos tres
 """
 _CODE = "args bool cls def elif init int isinstance kwargs len noqa self str"
 _GERMAN = """
-ab aber alle allem allen aller alles als also am an andere anderen auch auf aus bei beim bis bzw da dabei dadurch damit danach
-dann daran darauf das dass dazu dem den denn der deren des dessen die dies diese diesem diesen dieser dieses doch dort durch
-ein eine einem einen einer eines er es etwa etwas euch f\u00fcr gegen gibt hat hatte hatten haben hier ihm ihn ihr ihre ihrem
-ihren ihrer im immer in ins ist ja je jede jedem jeden jeder jedes jedoch kann kein keine keinen k\u00f6nnen k\u00f6nnte man
-mehr mein meine mit muss m\u00fcssen nach nicht nichts noch nun nur ob oder ohne schon sehr sein seine seinem seinen seiner
-seit sich sie sind so sodass soll sollen sondern sowie um und uns unser unsere unter viel viele vom von vor war waren was wegen
-weil weiter wenn wer werden wie wieder wir wird wo worden wurde wurden w\u00e4hrend zu zum zur zwar zwischen \u00fcber
+ab aber alle allem allen aller alles als also am an andere anderen auch auf aus bei beim bis bzw da dabei dadurch
+damit danach dann daran darauf das dass dazu dem den denn der deren des dessen die dies diese diesem diesen dieser
+dieses doch dort durch ein eine einem einen einer eines er es etwa etwas euch f\u00fcr gegen gibt hat hatte hatten
+haben hier ihm ihn ihr ihre ihrem ihren ihrer im immer in ins ist ja je jede jedem jeden jeder jedes jedoch kann kein
+keine keinen k\u00f6nnen k\u00f6nnte man mehr mein meine mit muss m\u00fcssen nach nicht nichts noch nun nur ob oder
+ohne schon sehr sein seine seinem seinen seiner seit sich sie sind so sodass soll sollen sondern sowie um und uns
+unser unsere unter viel viele vom von vor war waren was wegen weil weiter wenn wer werden wie wieder wir wird wo
+worden wurde wurden w\u00e4hrend zu zum zur zwar zwischen \u00fcber
 """
 _FRENCH_SPANISH = """
-au aux avec ce ces cette dans de des du elle elles en est et eu il ils je la le les leur lui mais nous on ou par pas plus pour
-qu que qui sa se ses son sont sur un une vous al como con del el ella ellos entre era es esa ese esta este fue ha han la las lo
-los m\u00e1s muy no para pero por que se ser sin sobre son su sus tambi\u00e9n un una uno y ya
+au aux avec ce ces cette dans de des du elle elles en est et eu il ils je la le les leur lui mais nous on ou par pas
+plus pour qu que qui sa se ses son sont sur un une vous al como con del el ella ellos entre era es esa ese esta este
+fue ha han la las lo los m\u00e1s muy no para pero por que se ser sin sobre son su sus tambi\u00e9n un una uno y ya
 """
 STOP_WORDS = frozenset(f"{_ENGLISH} {_COUNTING} {_CODE} {_GERMAN} {_FRENCH_SPANISH}".split())
 """Words without a topic: English, German, a little French and Spanish."""

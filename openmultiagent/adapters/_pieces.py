@@ -1,0 +1,196 @@
+"""What readers of model answers share: checked access to JSON, texts that grow, tool calls that are complete.
+
+Not here: the wire formats. Invariants: JSON of the wrong shape becomes an ``LLMProtocolError`` and nothing else; what
+comes out can be encoded; adding to a text costs what is added.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .._log import get_logger
+from ..errors import InvalidMessageError, LLMProtocolError
+from ..messages import ToolUseBlock, replace_lone_surrogates
+from ._faults import Redactor, kept
+from ._tool_input import parse_tool_input
+
+__all__ = ["GrowingText", "JsonObject", "PayloadReader", "count_of", "made_tool_use", "raw_text_of", "text_of"]
+
+_log = get_logger(__name__)
+
+JsonObject = dict[str, Any]
+
+
+class PayloadReader:
+    """Reads the JSON that a provider sent.
+
+    Args:
+        provider: Name of the adapter, for errors and as the provenance of reasoning.
+        what: What the provider should have sent, such as "Converse answer".
+        redact: Takes secrets out of what goes into errors.
+    """
+
+    def __init__(self, *, provider: str, what: str, redact: Redactor) -> None:
+        self.provider = provider
+        self.redact = redact
+        self._what = what
+
+    def parsed(self, text: str) -> JsonObject:
+        """Return the object that a text holds.
+
+        Args:
+            text: JSON.
+
+        Raises:
+            LLMProtocolError: It is no JSON, or no object.
+        """
+        try:
+            payload = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self.fault(f"not valid JSON: {error}", text) from error
+        return self.object(payload, "the payload")
+
+    def object(self, value: object, what: str) -> JsonObject:
+        """Return a value that must be an object; None counts as an empty one.
+
+        Args:
+            value: The value.
+            what: Where it stood.
+
+        Raises:
+            LLMProtocolError: It is something else.
+        """
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self.fault(f"{what} must be an object, got {type(value).__name__}")
+        return value
+
+    def objects(self, value: object, what: str) -> list[JsonObject]:
+        """Return a value that must be an array of objects; None counts as an empty one.
+
+        Args:
+            value: The value.
+            what: Where it stood.
+
+        Raises:
+            LLMProtocolError: It is something else.
+        """
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.fault(f"{what} must be an array, got {type(value).__name__}")
+        return [self.object(item, f"{what}[]") for item in value]
+
+    def fault(self, reason: str, body: str | None = None) -> LLMProtocolError:
+        """Return the error for an answer that cannot be read.
+
+        Args:
+            reason: Why not.
+            body: The text that it was read from.
+        """
+        return LLMProtocolError(
+            kept(f"{self.provider} API sent something that is no {self._what}: {reason}", self.redact),
+            provider=self.provider,
+            body=None if body is None else kept(body, self.redact),
+        )
+
+    def marker(self, kind: str) -> str:
+        """Return the text that stands for a part of an answer that has no block of its own here, and log it.
+
+        Args:
+            kind: The provider's name for the part.
+        """
+        kind = replace_lone_surrogates(kind)[:100]
+        _log.warning("model_block_unsupported", provider=self.provider, block_type=kind)
+        return f"[unsupported block type: {kind}]"
+
+
+class GrowingText:
+    """A text that grows piece by piece; the halves of a surrogate pair may come in two pieces."""
+
+    __slots__ = ("_half", "_parts")
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """Add a piece; return what can be shown now.
+
+        Args:
+            piece: The next piece, as the provider sent it.
+        """
+        if self._half:
+            piece, self._half = self._half + piece, ""
+        if piece and "\ud800" <= piece[-1] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        piece = replace_lone_surrogates(piece)
+        if piece:
+            self._parts.append(piece)
+        return piece
+
+    def end(self) -> str:
+        """Add what was held back; return it."""
+        rest, self._half = replace_lone_surrogates(self._half), ""
+        if rest:
+            self._parts.append(rest)
+        return rest
+
+    def whole(self) -> str:
+        """Return the whole text."""
+        self.end()
+        return "".join(self._parts)
+
+
+def made_tool_use(
+    call_id: str, name: str, arguments: str | JsonObject, *, cut: bool, signature: str | None = None
+) -> ToolUseBlock:
+    """Return the block of a call; arguments that cannot be used give an empty input and the reason.
+
+    Args:
+        call_id: The call's id.
+        name: Name of the tool.
+        arguments: JSON text, or the object itself.
+        cut: Whether the answer ended at the token limit.
+        signature: The provider's proof of the call.
+    """
+    if isinstance(arguments, str):
+        value, fault = parse_tool_input(replace_lone_surrogates(arguments), cut=cut)
+    else:
+        value, fault = replace_lone_surrogates(arguments), None
+    try:
+        return ToolUseBlock(id=call_id, name=name, input=value, signature=signature, input_error=fault)
+    except InvalidMessageError as error:  # NaN, too deep, or too large a number
+        fault = f"the arguments are no JSON data: {error}"
+        return ToolUseBlock(id=call_id, name=name, input={}, signature=signature, input_error=fault)
+
+
+def text_of(value: object) -> str:
+    """Return a string that can be encoded; anything else is the empty one.
+
+    Args:
+        value: A value of a payload.
+    """
+    return replace_lone_surrogates(value) if isinstance(value, str) else ""
+
+
+def raw_text_of(value: object) -> str:
+    """Return a string as it came, possibly half of a surrogate pair at its end; anything else is the empty one.
+
+    Args:
+        value: A value of a payload.
+    """
+    return value if isinstance(value, str) else ""
+
+
+def count_of(counts: JsonObject, key: str) -> int | None:
+    """Return a number of tokens; None when there is none.
+
+    Args:
+        counts: Numbers by name.
+        key: The name.
+    """
+    count = counts.get(key)
+    return max(count, 0) if isinstance(count, int) and not isinstance(count, bool) else None

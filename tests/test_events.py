@@ -1,0 +1,531 @@
+"""Progress events: listeners of every kind, and that none of them can hurt a run or another listener."""
+
+import asyncio
+import copy
+import functools
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from openmultiagent import events as events_module
+from openmultiagent.events import Event, EventBus
+from tests.support import proves
+
+asyncio_only = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+Payload = dict[str, list[int]]
+
+
+class Happened(Event[Payload]):
+    type = "happened"
+    __slots__ = ()
+
+
+def happened(number: int = 0) -> Happened:
+    return Happened(agent="writer", task="t1", payload={"numbers": [number]}, copy=copy.deepcopy)
+
+
+@pytest.fixture(autouse=True)
+def no_listener_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine any call may take long, which would be logged."""
+    monkeypatch.setattr(events_module, "_SLOW_LISTENER", 60.0)
+
+
+@pytest.fixture
+def lines() -> Iterator[list[EventDict]]:
+    with capture_logs() as found:
+        yield found
+
+
+async def serve_while(bus: EventBus, body: Callable[[], Awaitable[object]]) -> None:
+    """Do something while the bus is served, as a run does it."""
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(bus.serve)
+            await body()
+            bus.close()
+
+
+async def emit(bus: EventBus, count: int = 1) -> None:
+    for number in range(count):
+        bus.emit(happened(number))
+
+
+async def leak_a_cancellation() -> None:
+    """Raise a cancellation outside the scope that it belongs to, as a client does whose connection died."""
+    leaked: BaseException | None = None
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await anyio.lowlevel.checkpoint()
+        except anyio.get_cancelled_exc_class() as error:
+            leaked = error
+            raise
+    assert leaked is not None
+    raise leaked
+
+
+@proves("EVT-1")
+def test_an_event_says_what_happened_where_and_when() -> None:
+    before = datetime.now(UTC)
+    seen: list[Event[Any]] = []
+    bus = EventBus("run-1", [seen.append])
+    bus.emit(happened(1))
+    bus.emit(happened(2))
+    assert [(e.type, e.run_id, e.sequence, e.agent, e.task, e.data) for e in seen] == [
+        ("happened", "run-1", 1, "writer", "t1", {"numbers": [1]}),
+        ("happened", "run-1", 2, "writer", "t1", {"numbers": [2]}),
+    ]
+    assert all(before <= event.timestamp <= datetime.now(UTC) for event in seen)
+    assert all(isinstance(event, Happened) for event in seen)
+    assert repr(seen[0]) == "<Happened #1 agent='writer' task='t1' run_id='run-1'>"
+    assert repr(Event(payload=1)) == "<Event #0 run_id=''>"
+
+
+@proves("EVT-2")
+def test_each_listener_has_a_payload_of_its_own() -> None:
+    payload: Payload = {"numbers": [1]}
+    seen: list[Payload] = []
+
+    def poison(event: Event[Any]) -> None:
+        seen.append(event.data)
+        event.data["numbers"].append(666)
+        event.agent = event.run_id = "poison"
+        event.sequence = -1
+
+    later: list[Event[Any]] = []
+    bus = EventBus("r", [poison, later.append, poison])
+    bus.emit(Happened(agent="writer", payload=payload, copy=copy.deepcopy))
+    assert payload == {"numbers": [1]}
+    assert later[0].data == {"numbers": [1]}
+    assert (later[0].agent, later[0].run_id, later[0].sequence) == ("writer", "r", 1)
+    assert seen == [{"numbers": [1, 666]}] * 2
+    assert seen[0] is not seen[1]
+
+
+@proves("EVT-2")
+def test_a_payload_is_copied_once_and_only_when_it_is_read() -> None:
+    copies: list[int] = []
+
+    def counting(payload: int) -> int:
+        copies.append(payload)
+        return payload
+
+    seen: list[Event[Any]] = []
+    EventBus("r", [seen.append, seen.append]).emit(Event(payload=7, copy=counting))
+    assert copies == []
+    assert [seen[0].data, seen[0].data] == [7, 7]
+    assert copies == [7]
+
+
+@proves("EVT-2")
+def test_a_payload_without_a_copier_is_passed_on_as_it_is() -> None:
+    error = ValueError("x")
+    seen: list[Event[Any]] = []
+    EventBus("r", [seen.append]).emit(Event(payload=error))
+    assert seen[0].data is error
+
+
+@proves("EVT-2")
+def test_a_fork_after_reading_has_the_original_payload() -> None:
+    event = happened(1)
+    event.data["numbers"].append(2)
+    assert event.fork().data == {"numbers": [1]}
+    assert copy.deepcopy(happened(3)).data == {"numbers": [3]}
+
+
+@proves("EVT-3")
+@pytest.mark.parametrize("error", [ValueError("secret: token=abc"), asyncio.CancelledError("mine"), RecursionError()])
+def test_a_listener_that_raises_is_logged_and_left_out_and_the_others_go_on(
+    error: BaseException, lines: list[EventDict]
+) -> None:
+    calls: list[str] = []
+
+    def broken(event: Event[Any]) -> None:
+        calls.append("broken")
+        raise error
+
+    seen: list[Event[Any]] = []
+    bus = EventBus("r", [seen.append, broken, seen.append])
+    bus.emit(happened())
+    bus.emit(happened())
+    assert calls == ["broken"]
+    assert [event.sequence for event in seen] == [1, 1, 2, 2]
+    assert len(lines) == 1
+    assert (lines[0]["event"], lines[0]["run_id"], lines[0]["event_type"]) == ("event_listener_failed", "r", "happened")
+    assert lines[0]["listener"].endswith("broken")
+    assert lines[0]["error"].startswith(type(error).__name__)
+    assert "abc" not in lines[0]["error"]
+
+
+class Hostile:
+    """A listener that fails when it is called, when it is named and when its error is read."""
+
+    def __call__(self, event: Event[Any]) -> None:
+        raise HostileError
+
+    def __repr__(self) -> str:
+        raise ValueError("no repr")
+
+    def __len__(self) -> int:
+        return 0
+
+
+class HostileError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@proves("EVT-3")
+def test_a_listener_that_also_fails_to_be_described_is_no_problem(lines: list[EventDict]) -> None:
+    bus = EventBus("r", [functools.partial(Hostile())])
+    bus.emit(happened())
+    assert (lines[0]["listener"], lines[0]["error"]) == (f"{__name__}.Hostile", "HostileError")
+
+
+@proves("EVT-3")
+def test_a_payload_that_cannot_be_copied_fails_only_who_looks_at_it(lines: list[EventDict]) -> None:
+    def uncopyable(payload: int) -> int:
+        raise AttributeError("cannot copy")
+
+    seen: list[Event[Any]] = []
+    bus = EventBus("r", [lambda event: event.data, seen.append])
+    bus.emit(Event(payload=1, copy=uncopyable))
+    assert len(seen) == len(lines) == 1
+
+
+@proves("EVT-4")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_process_is_not_held_up(error: type[BaseException]) -> None:
+    def leaving(event: Event[Any]) -> None:
+        raise error
+
+    with pytest.raises(error):
+        EventBus("r", [leaving]).emit(happened())
+
+
+@proves("EVT-5")
+def test_a_listener_that_blocks_the_thread_is_logged_once_a_run(
+    lines: list[EventDict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "_SLOW_LISTENER", 0.1)
+
+    def slow(event: Event[Any]) -> None:
+        until = time.perf_counter() + 0.11
+        while time.perf_counter() < until:
+            pass
+
+    bus = EventBus("r", [slow])
+    bus.emit(happened())
+    bus.emit(happened())
+    assert [(line["event"], line["event_type"]) for line in lines] == [("event_listener_blocks", "happened")]
+    assert lines[0]["seconds"] >= 0.1
+    assert lines[0]["listener"].endswith("slow")
+
+
+class Recorder:
+    """Listeners of every kind that note what they have seen."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def plain(self, event: Event[Any]) -> None:
+        self.seen.append(event.sequence)
+
+    async def method(self, event: Event[Any]) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.seen.append(event.sequence)
+
+    async def with_extra(self, extra: int, event: Event[Any]) -> None:
+        await self.method(event)
+
+    def returning(self, event: Event[Any]) -> Awaitable[None]:
+        return self.method(event)
+
+    def returning_object(self, event: Event[Any]) -> Awaitable[None]:
+        return Later(self.method, event)
+
+    async def __call__(self, event: Event[Any]) -> None:
+        await self.method(event)
+
+
+class Later:
+    """An awaitable that is no coroutine, with a ``close`` that is nobody's business."""
+
+    closed = 0
+
+    def __init__(self, function: Callable[[Event[Any]], Awaitable[None]], event: Event[Any]) -> None:
+        self.function, self.event = function, event
+
+    def __await__(self) -> Any:
+        return self.function(self.event).__await__()
+
+    def close(self) -> None:
+        Later.closed += 1
+        raise ValueError("not yours to close")
+
+
+KINDS: dict[str, Callable[[Recorder], Any]] = {
+    "method": lambda recorder: recorder.method,
+    "callable object": lambda recorder: recorder,
+    "partial": lambda recorder: functools.partial(recorder.with_extra, 1),
+    "partial of a partial": lambda recorder: functools.partial(functools.partial(recorder.with_extra, 1)),
+    "partial of an object": functools.partial,
+    "plain function that returns a coroutine": lambda recorder: recorder.returning,
+    "plain function that returns an awaitable": lambda recorder: recorder.returning_object,
+    "plain": lambda recorder: recorder.plain,
+}
+
+
+@proves("EVT-6")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_listeners_of_every_kind_get_every_event_in_order(kind: str) -> None:
+    recorder = Recorder()
+    bus = EventBus("r", [KINDS[kind](recorder)])
+    await serve_while(bus, lambda: emit(bus, 50))
+    assert recorder.seen == list(range(1, 51))
+    assert bus.dropped == 0
+
+
+@proves("EVT-6")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bus_knows_which_listeners_need_to_be_served(kind: str) -> None:
+    bus = EventBus("r", [KINDS[kind](Recorder())])
+    assert bus.has_listeners
+    assert bus.needs_service is not kind.startswith("plain")
+    assert not EventBus("r").needs_service
+    assert not EventBus("r").has_listeners
+
+
+@proves("EVT-6")
+async def test_awaitables_that_a_plain_function_returned_are_served_after_the_run() -> None:
+    recorder = Recorder()
+    bus = EventBus("r", [recorder.returning])
+    needs = [bus.needs_service]
+    bus.emit(happened())
+    bus.close()
+    needs.append(bus.needs_service)
+    await bus.serve()
+    needs.append(bus.needs_service)
+    assert needs == [False, True, False]
+    assert recorder.seen == [1]
+
+
+@proves("EVT-6")
+async def test_async_listeners_work_side_by_side_and_while_the_run_goes_on() -> None:
+    recorder = Recorder()
+    entered, done = anyio.Event(), anyio.Event()
+
+    async def waiting(event: Event[Any]) -> None:
+        entered.set()
+        await done.wait()
+
+    bus = EventBus("r", [waiting, recorder.method])
+
+    async def body() -> None:
+        await emit(bus, 3)
+        await entered.wait()
+        while recorder.seen != [1, 2, 3]:
+            await anyio.lowlevel.checkpoint()
+        await emit(bus, 1)
+        while recorder.seen != [1, 2, 3, 4]:
+            await anyio.lowlevel.checkpoint()
+        done.set()
+
+    await serve_while(bus, body)
+
+
+@proves("EVT-3")
+async def test_an_async_listener_that_raises_is_left_out_and_its_queue_is_dropped(lines: list[EventDict]) -> None:
+    calls: list[int] = []
+
+    async def broken(event: Event[Any]) -> None:
+        calls.append(event.sequence)
+        raise ValueError("broken")
+
+    recorder = Recorder()
+    bus = EventBus("r", [broken, recorder.method])
+    await serve_while(bus, lambda: emit(bus, 5))
+    assert calls == [1]
+    assert recorder.seen == [1, 2, 3, 4, 5]
+    assert [(line["event"], line["error"]) for line in lines] == [("event_listener_failed", "ValueError: broken")]
+
+
+async def raise_group(event: Event[Any]) -> None:
+    raise BaseExceptionGroup("mixed", [ValueError("x"), asyncio.CancelledError()])
+
+
+async def raise_leaked_cancellation(event: Event[Any]) -> None:
+    await leak_a_cancellation()
+
+
+@proves("EVT-3")
+@pytest.mark.parametrize("listener", [raise_group, raise_leaked_cancellation])
+async def test_a_cancellation_that_comes_from_inside_a_listener_is_its_failure(
+    listener: Any, lines: list[EventDict]
+) -> None:
+    recorder = Recorder()
+    bus = EventBus("r", [listener, recorder.method])
+
+    async def body() -> None:
+        await emit(bus, 2)
+        while len(recorder.seen) < 2:
+            await anyio.lowlevel.checkpoint()
+        await emit(bus, 2)
+
+    await serve_while(bus, body)
+    assert recorder.seen == [1, 2, 3, 4]
+    assert [line["event"] for line in lines] == ["event_listener_failed"]
+
+
+@asyncio_only
+@proves("EVT-3")
+async def test_a_future_that_was_cancelled_fails_only_its_listener(lines: list[EventDict]) -> None:
+    def returning(event: Event[Any]) -> Awaitable[object]:
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        return future
+
+    bus = EventBus("r", [returning])
+    await serve_while(bus, lambda: emit(bus, 3))
+    assert [line["event"] for line in lines] == ["event_listener_failed"]
+
+
+@proves("EVT-4")
+async def test_what_ends_the_process_passes_through_the_service_of_async_listeners() -> None:
+    async def leaving(event: Event[Any]) -> None:
+        raise BaseExceptionGroup("leaving", [KeyboardInterrupt()])
+
+    bus = EventBus("r", [leaving])
+    bus.emit(happened())
+    bus.close()
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await bus.serve()
+    assert caught.value.subgroup(KeyboardInterrupt) is not None
+
+
+@proves("EVT-7")
+async def test_what_does_not_fit_into_the_queue_is_dropped_and_counted(lines: list[EventDict]) -> None:
+    recorder, plain = Recorder(), Recorder()
+    bus = EventBus("r", [recorder.method, plain.plain])
+    await emit(bus, 1024 + 7)
+    assert bus.dropped == 7
+    bus.close()
+    await bus.serve()
+    assert recorder.seen == list(range(1, 1025))
+    assert plain.seen == list(range(1, 1032))
+    assert {
+        "event": "event_listener_too_slow",
+        "log_level": "warning",
+        "logger": "openmultiagent.events",
+        "run_id": "r",
+        "unfinished": 0,
+        "dropped": 7,
+    } in lines
+
+
+@proves("EVT-8")
+async def test_listeners_that_never_return_are_given_up_after_the_grace(
+    lines: list[EventDict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "_GRACE", 0.02)
+    finished: list[str] = []
+
+    async def stuck(event: Event[Any]) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            finished.append("closed")
+
+    recorder = Recorder()
+    bus = EventBus("r", [stuck, functools.partial(stuck), recorder.method])
+
+    async def body() -> None:
+        await emit(bus, 3)
+        while len(recorder.seen) < 3:
+            await anyio.lowlevel.checkpoint()
+
+    await serve_while(bus, body)
+    assert finished == ["closed"] * 2
+    assert recorder.seen == [1, 2, 3]
+    assert [(line["event"], line["unfinished"]) for line in lines] == [("event_listener_too_slow", 4)]
+
+
+@proves("EVT-8")
+async def test_a_listener_that_fails_while_it_is_given_up_is_logged(
+    lines: list[EventDict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "_GRACE", 0.02)
+
+    async def stuck(event: Event[Any]) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise BaseExceptionGroup("both", [ValueError("x"), KeyError("y"), asyncio.CancelledError()])
+
+    bus = EventBus("r", [stuck])
+    await serve_while(bus, lambda: emit(bus, 2))
+    assert lines[0]["event"] == "event_listener_failed"
+
+
+@proves("EVT-8")
+async def test_what_is_no_coroutine_is_dropped_without_being_touched(
+    monkeypatch: pytest.MonkeyPatch, lines: list[EventDict]
+) -> None:
+    monkeypatch.setattr(events_module, "_GRACE", 0.02)
+    Later.closed = 0
+
+    async def stuck(event: Event[Any]) -> None:
+        await anyio.sleep_forever()
+
+    bus = EventBus("r", [lambda event: Later(stuck, event)])
+    await serve_while(bus, lambda: emit(bus, 3))
+    assert Later.closed == 0
+    assert lines[0]["unfinished"] == 2
+
+
+@proves("EVT-9")
+async def test_a_cancelled_run_still_tells_its_end() -> None:
+    recorder = Recorder()
+    bus = EventBus("r", [recorder.method])
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(bus.serve)
+            try:
+                scope.cancel()
+                await anyio.sleep_forever()
+            finally:
+                bus.emit(happened())
+                bus.close()
+    assert scope.cancelled_caught
+    assert recorder.seen == [1]
+
+
+@proves("EVT-9")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_native_cancellation_at_any_moment_leaves_nothing_unawaited(steps: int) -> None:
+    async def slow(event: Event[Any]) -> None:
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
+
+    bus = EventBus("r", [slow, slow])
+    await emit(bus, 3)
+    bus.close()
+    before = asyncio.all_tasks()
+    task = asyncio.ensure_future(bus.serve())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert asyncio.all_tasks() == before
+    if steps == 0:  # never started, so that there was nobody to drop what waits
+        await bus.serve()
+    assert not any(item.pending for item in bus._subscriptions)
