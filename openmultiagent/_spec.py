@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
+from threading import RLock
 from typing import Any, TypeVar, dataclass_transform
 
-from pydantic import ConfigDict, ValidationError
-from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ArgsKwargs
 
 from .errors import ConfigurationError, OpenMultiAgentError
 
 __all__ = ["from_mapping", "spec"]
 
 T = TypeVar("T")
+
+_VALIDATORS: dict[type[Any], Any] = {}
+"""One for each specification class, so their number is that of the classes."""
+_BUILDING = RLock()
 
 _CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
@@ -29,12 +34,14 @@ _CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan
 def spec(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass whose constructor checks its arguments.
 
-    The class may have ``__unknown_fields__``, a mapping from a key that users try to the text that helps them.
+    The class may have ``__unknown_fields__``, a mapping from a key that users try to the text that helps them. Pydantic
+    builds the checks when the first instance is made, not when the module is imported.
 
     Args:
         cls: A class with annotated fields, as for ``dataclasses.dataclass``.
     """
-    made: Any = pydantic_dataclass(config=_CONFIG, frozen=True)(cls)
+    made: Any = dataclass(frozen=True)(cls)
+    made.__pydantic_config__ = _CONFIG
     made.__init__ = _teaching(made, made.__init__)
     checked: type[T] = made
     return checked
@@ -56,19 +63,28 @@ def from_mapping(cls: type[T], value: Mapping[str, Any]) -> T:
     return cls(**value)
 
 
-def _teaching(cls: type[Any], checked_init: Callable[..., None]) -> Callable[..., None]:
-    @wraps(checked_init)
+def _teaching(cls: type[Any], plain_init: Callable[..., None]) -> Callable[..., None]:
+    names = [item.name for item in fields(cls) if item.init]
+
+    @wraps(plain_init)
     def teaching_init(self: object, *args: object, **kwargs: object) -> None:
-        names = [item.name for item in fields(cls) if item.init]
         for key in kwargs:
             if key not in names:
                 raise ConfigurationError(_unknown(cls, key, names))
         try:
-            checked_init(self, *args, **kwargs)
+            _validator(cls).validate_python(ArgsKwargs(args, kwargs), self_instance=self)
         except ValidationError as error:
             raise _as_configuration_error(cls, error) from None
 
     return teaching_init
+
+
+def _validator(cls: type[Any]) -> Any:
+    validator = _VALIDATORS.get(cls)
+    if validator is None:
+        with _BUILDING:  # several threads may make their first instance at the same time
+            validator = _VALIDATORS.setdefault(cls, TypeAdapter(cls).validator)
+    return validator
 
 
 def _unknown(cls: type[Any], key: str, names: list[str]) -> str:
