@@ -40,7 +40,7 @@ Redactor = Callable[[str], str]
 """Takes secrets out of a text."""
 
 _KEPT_CHARACTERS = 2_000
-_REQUEST_ID_HEADERS = ("x-request-id", "request-id")  # as most vendors call it, and as Anthropic does
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid")  # most vendors, Anthropic, AWS
 _RETRYABLE_CLIENT_ERRORS = frozenset({408, 409, 429})  # timeout, conflict, rate limit: the request itself is fine
 
 
@@ -64,7 +64,8 @@ def status_error(
         redact: Takes secrets out.
     """
     text = body.decode("utf-8", "replace")
-    message, error_type, code = _vendor_words(_parsed(text))
+    payload = _parsed(text)
+    message, error_type, code = _vendor_words(payload)
     if 300 <= status < 400:
         message = (
             f"the server redirects to {_target(url, headers)}, and redirects are not followed; "
@@ -75,9 +76,9 @@ def status_error(
         provider=provider,
         status=status,
         retryable=_retryable(status, headers),
-        error_type=error_type,
+        error_type=error_type or _aws_error_type(headers),
         request_id=request_id_of(headers),
-        retry_after=retry_after_seconds(headers),
+        retry_after=_first_known(retry_after_seconds(headers), _google_retry_delay(payload)),
         body=kept(text, redact),
         code=code,
     )
@@ -206,11 +207,32 @@ def _vendor_words(payload: object) -> tuple[str | None, str | None, str | None]:
         return error or None, None, None
     if not isinstance(error, dict):
         return None, None, None
-    words = [error.get(key) for key in ("message", "type", "code")]
+    kind = "type" if error.get("type") else "status"  # Google's word for it
+    words = [error.get(key) for key in ("message", kind, "code")]
     message, error_type, code = (
         replace_lone_surrogates(word) if isinstance(word, str) and word else None for word in words
     )
     return message, error_type, code
+
+
+def _aws_error_type(headers: Mapping[str, str]) -> str | None:
+    """Return the name of AWS's exception: what precedes the colon."""
+    return headers.get("x-amzn-errortype", "").partition(":")[0] or None
+
+
+def _google_retry_delay(payload: object) -> float | None:
+    """Return the seconds that ``google.rpc.RetryInfo`` asks to wait: Google puts it into the body, and not a header."""
+    error = payload.get("error") if isinstance(payload, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and delay.endswith("s"):
+            return _number(delay[:-1])
+    return None
+
+
+def _first_known(*numbers: float | None) -> float | None:
+    return next((number for number in numbers if number is not None), None)
 
 
 def _phrase(status: int) -> str:

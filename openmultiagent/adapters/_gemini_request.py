@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import UnsupportedContentError
+from ..errors import ConfigurationError, UnsupportedContentError
 from ..messages import (
     Base64Source,
     Conversation,
@@ -30,6 +30,7 @@ from ..messages import (
 )
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
+from ._settings import ThinkingConfig
 from ._wire import json_bytes, merged_turns, padded_base64
 
 __all__ = ["encode_request"]
@@ -56,6 +57,7 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
 
     Raises:
         InvalidMessageError: The conversation is not valid.
+        UnsupportedContentError: A block cannot be expressed.
         ConfigurationError: An option is no JSON data.
     """
     checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
@@ -64,39 +66,39 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
     encoded = ((_ROLES[turn.role], _parts(turn, names, adapter_name, options)) for turn in turns)
     # GEM-8: what the caller adds wins over the settings, never over what makes the request what it is.
     extra = {key: value for key, value in (options.extra_body or {}).items() if key not in _STRUCTURAL}
-    config = extra.pop("generationConfig", None)
+    config = extra.pop("generationConfig", {})
+    if not isinstance(config, Mapping):
+        raise ConfigurationError(f"extra_body.generationConfig must be an object, got {type(config).__name__}")
     body: JsonObject = {"contents": [{"role": role, "parts": parts} for role, parts in merged_turns(encoded)]}
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
     if options.tools:
         body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in options.tools]}]
         body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
-    body["generationConfig"] = config if config is not None and not isinstance(config, Mapping) else {
-        **_generation_config(options),
-        **(config or {}),
-    }
+    body["generationConfig"] = {**_generation_config(options), **config}
     body.update(extra)
     return json_bytes(body)
 
 
 def _generation_config(options: LLMChatOptions) -> JsonObject:
-    fields = {
-        "maxOutputTokens": _DEFAULT_MAX_TOKENS if options.max_tokens is None else options.max_tokens,
-        "temperature": options.temperature,
-        "topP": options.top_p,
-        "topK": options.top_k,
-        "presencePenalty": options.presence_penalty,
-        "frequencyPenalty": options.frequency_penalty,
-        "stopSequences": None if options.stop is None else list(options.stop),
-        "seed": options.seed,
-    }
     thinking = options.thinking
-    if thinking is not None and thinking.enabled:
-        config: JsonObject = {"includeThoughts": True}
-        if thinking.budget_tokens is not None and thinking.mode == "budget":
-            config["thinkingBudget"] = thinking.budget_tokens
-        fields["thinkingConfig"] = config
-    return {name: value for name, value in fields.items() if value is not None}
+    return _known(
+        maxOutputTokens=_DEFAULT_MAX_TOKENS if options.max_tokens is None else options.max_tokens,
+        temperature=options.temperature,
+        topP=options.top_p,
+        topK=options.top_k,
+        presencePenalty=options.presence_penalty,
+        frequencyPenalty=options.frequency_penalty,
+        stopSequences=None if options.stop is None else list(options.stop),
+        seed=options.seed,
+        thinkingConfig=_thinking(thinking) if thinking is not None and thinking.enabled else None,
+    )
+
+
+def _thinking(thinking: ThinkingConfig) -> JsonObject:
+    # Without a budget the model decides by itself how long to think, which is what "adaptive" means.
+    budget = thinking.budget_tokens if thinking.mode == "budget" else None
+    return _known(includeThoughts=True, thinkingBudget=budget)
 
 
 def _calling(choice: str | None) -> JsonObject:
@@ -108,9 +110,7 @@ def _tool(tool: LLMToolDef) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.input_schema}
 
 
-def _parts(
-    turn: LLMMessage, names: Mapping[str, str], adapter_name: str, options: LLMChatOptions
-) -> list[JsonObject]:
+def _parts(turn: LLMMessage, names: Mapping[str, str], adapter_name: str, options: LLMChatOptions) -> list[JsonObject]:
     parts: list[JsonObject] = []
     for block in turn.content:
         if isinstance(block, ReasoningBlock):
@@ -174,8 +174,11 @@ def _attachments(block: ToolResultBlock) -> Iterator[JsonObject]:
 
 def _media(source: MediaSource, display_name: str | None = None) -> JsonObject:
     if isinstance(source, Base64Source):
-        kind, fields = "inlineData", {"mimeType": source.media_type, "data": padded_base64(source.data)}
-    else:
-        kind, fields = "fileData", {"mimeType": source.media_type, "fileUri": source.url}
-    fields["displayName"] = display_name
-    return {kind: {name: value for name, value in fields.items() if value is not None}}
+        return {
+            "inlineData": _known(mimeType=source.media_type, data=padded_base64(source.data), displayName=display_name)
+        }
+    return {"fileData": _known(mimeType=source.media_type, fileUri=source.url, displayName=display_name)}
+
+
+def _known(**fields: object) -> JsonObject:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -7,10 +7,10 @@ of the conversation is changed; the bytes are strict JSON in UTF-8.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import ConfigurationError, UnsupportedContentError, UnsupportedToolResultContentError
+from ..errors import UnsupportedContentError, UnsupportedToolResultContentError
 from ..messages import (
     Base64Source,
     Conversation,
@@ -18,6 +18,7 @@ from ..messages import (
     ImageBlock,
     ImageDetail,
     LLMMessage,
+    ReasoningBlock,
     Role,
     TextBlock,
     ToolResultBlock,
@@ -29,13 +30,18 @@ from ..messages import (
     coerce_messages,
     normalize_for_provider,
 )
+from ._openai_profile import OpenAIProfile
 from ._protocol import LLMChatOptions, LLMToolDef
+from ._reasoning import echo
+from ._schema_dialects import openai_output_schema, schema_name
+from ._settings import ThinkingConfig
+from ._wire import json_body
 
-__all__ = ["encode_request", "max_tokens_field_for"]
+__all__ = ["JsonObject", "data_uri", "encode_request", "function_tool", "max_tokens_field_for", "tool_choice_of"]
 
 _PROTOCOL = "OpenAI-compatible Chat Completions"
 _STRUCTURAL = frozenset({"model", "messages", "tools", "stream", "stream_options"})
-_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "seed")
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty")
 _REASONING_MODELS = ("o1", "o3", "o4", "gpt-5")
 
 JsonObject = dict[str, Any]
@@ -46,6 +52,8 @@ def encode_request(
     options: LLMChatOptions,
     *,
     stream: bool,
+    provider: str = "openai",
+    profile: OpenAIProfile | None = None,
     max_tokens_field: str | None = None,
     empty_content: str | None = None,
 ) -> bytes:
@@ -55,7 +63,10 @@ def encode_request(
         messages: The conversation; checked here, unless it is a run's own, which is checked as it grows.
         options: Everything else about the call; what the protocol has no word for is left out.
         stream: Whether the answer shall be streamed.
-        max_tokens_field: Where the limit of the answer goes; chosen by the name of the model unless given.
+        provider: Name of the adapter, which its own reasoning has as its provenance.
+        profile: How the server departs from the protocol.
+        max_tokens_field: Where the limit of the answer goes; chosen by the profile and the name of the model unless
+            given.
         empty_content: What stands for the text of an assistant message that has none.
 
     Raises:
@@ -64,19 +75,22 @@ def encode_request(
         UnsupportedToolResultContentError: A part of a tool result cannot be expressed.
         ConfigurationError: An option is no JSON data.
     """
+    profile = profile or OpenAIProfile()
     checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
     system, turns = normalize_for_provider(checked, options.system_prompt)
-    body = _sampling(options, max_tokens_field or max_tokens_field_for(options.model))
+    body = _settings(options, profile, max_tokens_field)
     # MOD-7: what the caller adds wins over the settings, never over what makes the request what it is.
-    body.update({key: value for key, value in (options.extra_body or {}).items() if key not in _STRUCTURAL})
+    if profile.takes_extra_body:
+        body.update({key: value for key, value in (options.extra_body or {}).items() if key not in _STRUCTURAL})
     body["model"] = options.model
-    body["messages"] = [*_system(system), *_encoded(turns, empty_content)]
+    assistant = _assistant_encoder(turns, options, provider, profile, empty_content)
+    body["messages"] = [*_system(system), *_encoded(turns, assistant)]
     if options.tools:
-        body["tools"] = [_tool(tool) for tool in options.tools]
+        body["tools"] = [{"type": "function", "function": function_tool(tool)} for tool in options.tools]
     body["stream"] = stream
-    if stream:
+    if stream and profile.usage_on_request:
         body["stream_options"] = {"include_usage": True}
-    return _bytes(body)
+    return json_body(body)
 
 
 def max_tokens_field_for(model: str) -> str:
@@ -89,34 +103,73 @@ def max_tokens_field_for(model: str) -> str:
     return "max_completion_tokens" if name.startswith(_REASONING_MODELS) else "max_tokens"
 
 
-def _sampling(options: LLMChatOptions, max_tokens_field: str) -> JsonObject:
-    fields: JsonObject = {max_tokens_field: options.max_tokens}
+def _settings(options: LLMChatOptions, profile: OpenAIProfile, max_tokens_field: str | None) -> JsonObject:
+    limit = max_tokens_field or profile.max_tokens_field or max_tokens_field_for(options.model)
+    fields: JsonObject = {limit: options.max_tokens}
     fields.update({name: getattr(options, name) for name in _SAMPLING})
+    fields[profile.seed_field] = options.seed
     fields["stop"] = None if options.stop is None else list(options.stop)
     if options.tools:  # without tools the API refuses both
         fields["parallel_tool_calls"] = options.parallel_tool_calls
-        fields["tool_choice"] = _tool_choice(options.tool_choice)
-    effort = options.thinking.effort if options.thinking is not None else None
-    fields["reasoning_effort"] = None if effort == "max" else effort  # not a word of this protocol
-    return {name: value for name, value in fields.items() if value is not None}
+        fields["tool_choice"] = tool_choice_of(options.tool_choice, lambda name: {"function": {"name": name}})
+    fields.update(_thinking(options.thinking, profile))
+    fields["response_format"] = _response_format(options.output_schema, profile)
+    return {name: value for name, value in fields.items() if value is not None and name not in profile.unsent}
 
 
-def _tool_choice(choice: str | None) -> str | JsonObject | None:
+def _thinking(thinking: ThinkingConfig | None, profile: OpenAIProfile) -> JsonObject:
+    if thinking is None:
+        return {}  # the server's own default applies
+    fields: JsonObject = {"reasoning_effort": thinking.effort if thinking.effort in profile.efforts else None}
+    if profile.thinking == "thinking":
+        fields["thinking"] = {"type": "enabled" if thinking.enabled else "disabled"}
+    elif profile.thinking == "enable_thinking":
+        fields["enable_thinking"] = thinking.enabled
+        fields["thinking_budget"] = thinking.budget_tokens if thinking.enabled else None
+    return fields
+
+
+def _response_format(schema: Mapping[str, Any] | None, profile: OpenAIProfile) -> JsonObject | None:
+    if schema is None or profile.structured_output is None:
+        return None
+    if profile.structured_output == "json_object":
+        return {"type": "json_object", "schema": schema}
+    if not profile.strict_schemas:
+        described: JsonObject | None = {"name": schema_name(schema), "schema": schema, "strict": True}
+    else:
+        described = openai_output_schema(schema)
+    return None if described is None else {"type": "json_schema", "json_schema": described}
+
+
+def tool_choice_of(choice: str | None, named: Callable[[str], JsonObject]) -> str | JsonObject | None:
+    """Return the choice of a tool as the APIs of OpenAI have it.
+
+    Args:
+        choice: ``auto``, ``required``, ``none``, or the name of a tool.
+        named: What is sent for a name, besides the type.
+    """
     if choice is None or choice in ("auto", "required", "none"):
         return choice
-    return {"type": "function", "function": {"name": choice}}
+    return {"type": "function", **named(choice)}
 
 
-def _tool(tool: LLMToolDef) -> JsonObject:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
-    return {"type": "function", "function": function}
+def function_tool(tool: LLMToolDef) -> JsonObject:
+    """Return a tool as the APIs of OpenAI are told about it.
+
+    Args:
+        tool: The tool.
+    """
+    return {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
 
 
 def _system(text: str | None) -> list[JsonObject]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def _encoded(turns: Sequence[LLMMessage], empty_content: str | None) -> Iterator[JsonObject]:
+_Encoder = Callable[[LLMMessage], JsonObject | None]
+
+
+def _encoded(turns: Sequence[LLMMessage], assistant: _Encoder) -> Iterator[JsonObject]:
     # MOD-11: all results of a round stand together, also when the caller put each into a message of its own.
     waiting: list[JsonObject] = []
     for turn in turns:
@@ -125,7 +178,9 @@ def _encoded(turns: Sequence[LLMMessage], empty_content: str | None) -> Iterator
             yield from waiting
             waiting = []
         if turn.role == Role.ASSISTANT:
-            yield from _assistant(turn, empty_content)
+            message = assistant(turn)
+            if message is not None:
+                yield message
             continue
         yield from (_tool_message(result) for result in results)
         parts = [part for result in results for part in _attachments(result)]
@@ -135,14 +190,44 @@ def _encoded(turns: Sequence[LLMMessage], empty_content: str | None) -> Iterator
     yield from waiting
 
 
-def _assistant(turn: LLMMessage, empty_content: str | None) -> Iterator[JsonObject]:
-    text = "".join([block.text for block in turn.content if isinstance(block, TextBlock)])
-    calls = [_call(block) for block in turn.content if isinstance(block, ToolUseBlock)]
-    if text or calls:
-        message: JsonObject = {"role": "assistant", "content": text or empty_content}
-        if calls:
-            message["tool_calls"] = calls
-        yield message
+def _assistant_encoder(
+    turns: Sequence[LLMMessage],
+    options: LLMChatOptions,
+    provider: str,
+    profile: OpenAIProfile,
+    empty_content: str | None,
+) -> _Encoder:
+    echoes = profile.echoes_reasoning
+    tools_used = echoes != "never" and any(isinstance(block, ToolUseBlock) for turn in turns for block in turn.content)
+
+    def encode(turn: LLMMessage) -> JsonObject | None:
+        texts: list[str] = []
+        reasoning: list[str] = []
+        calls: list[JsonObject] = []
+        for block in turn.content:
+            sent = (
+                echo(block, adapter_name=provider, options=options, echoes=echoes, tools_used=tools_used)
+                if isinstance(block, ReasoningBlock)
+                else block
+            )
+            if isinstance(sent, TextBlock):
+                texts.append(sent.text)
+            elif isinstance(sent, ReasoningBlock):
+                reasoning.append(sent.text)
+            elif isinstance(sent, ToolUseBlock):
+                calls.append(_call(sent))
+        return _assistant("".join(texts) or empty_content, "".join(reasoning), calls) if any(texts) or calls else None
+
+    return encode
+
+
+def _assistant(text: str | None, reasoning: str, calls: list[JsonObject]) -> JsonObject:
+    message: JsonObject = {"role": "assistant", "content": text}
+    if reasoning:  # MOD-43
+        message["reasoning_content"] = reasoning
+    if calls:
+        message["tool_calls"] = calls
+    return message
 
 
 def _call(block: ToolUseBlock) -> JsonObject:
@@ -194,7 +279,7 @@ def _attachments(result: ToolResultBlock) -> list[JsonObject]:
 def _media(part: ToolResultImagePart | ToolResultFilePart) -> JsonObject:
     source = part.source
     if isinstance(part, ToolResultImagePart):
-        return _image(source.url if isinstance(source, UrlSource) else _data_uri(source), ImageDetail.AUTO)
+        return _image(source.url if isinstance(source, UrlSource) else data_uri(source), ImageDetail.AUTO)
     if not isinstance(source, Base64Source):
         raise UnsupportedToolResultContentError(
             provider=_PROTOCOL, content_type="file-url", detail="return the file's content as base64"
@@ -212,27 +297,13 @@ def _image(url: str, detail: ImageDetail) -> JsonObject:
 
 
 def _file(filename: str, source: Base64Source) -> JsonObject:
-    return {"type": "file", "file": {"filename": filename, "file_data": _data_uri(source)}}
+    return {"type": "file", "file": {"filename": filename, "file_data": data_uri(source)}}
 
 
-def _data_uri(source: Base64Source) -> str:
+def data_uri(source: Base64Source) -> str:
+    """Return what a file or image is sent as when its bytes are at hand.
+
+    Args:
+        source: The bytes.
+    """
     return f"data:{source.media_type};base64,{source.data}"
-
-
-def _bytes(body: JsonObject) -> bytes:
-    try:
-        return json.dumps(
-            body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain_mapping
-        ).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        # Messages were checked, so it is one of the other parts.
-        raise ConfigurationError(
-            f"the request cannot be written as JSON: {error}; "
-            "see extra_body, the sampling settings and the schemas of the tools"
-        ) from error
-
-
-def _plain_mapping(value: object) -> JsonObject:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON data")

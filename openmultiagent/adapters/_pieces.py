@@ -49,9 +49,9 @@ class PayloadReader:
             payload = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise self.fault(f"not valid JSON: {error}", text) from error
-        return self.object(payload, "the payload")
+        return self.object_of(payload, "the payload")
 
-    def object(self, value: object, what: str) -> JsonObject:
+    def object_of(self, value: object, what: str) -> JsonObject:
         """Return a value that must be an object; None counts as an empty one.
 
         Args:
@@ -67,7 +67,7 @@ class PayloadReader:
             raise self.fault(f"{what} must be an object, got {type(value).__name__}")
         return value
 
-    def objects(self, value: object, what: str) -> list[JsonObject]:
+    def objects_of(self, value: object, what: str) -> list[JsonObject]:
         """Return a value that must be an array of objects; None counts as an empty one.
 
         Args:
@@ -81,7 +81,7 @@ class PayloadReader:
             return []
         if not isinstance(value, list):
             raise self.fault(f"{what} must be an array, got {type(value).__name__}")
-        return [self.object(item, f"{what}[]") for item in value]
+        return [self.object_of(item, f"{what}[]") for item in value]
 
     def fault(self, reason: str, body: str | None = None) -> LLMProtocolError:
         """Return the error for an answer that cannot be read.

@@ -38,9 +38,20 @@ def parse_tool_input(raw: str, *, cut: bool) -> tuple[dict[str, Any], str | None
             return {}, f"the arguments were cut off at the token limit: {error}"
         repaired = repair_tool_args(raw)
         return (repaired, None) if repaired is not None else ({}, f"the arguments are not valid JSON: {error}")
+    if isinstance(value, str):
+        value = _encoded_twice(value)
     if not isinstance(value, dict):
         return {}, f"the arguments must be a JSON object, got {type(value).__name__}"
     return replace_lone_surrogates(value), None
+
+
+def _encoded_twice(text: str) -> object:
+    """Return the object whose JSON text a model has put into a JSON string; else the text."""
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, dict) else text
 
 
 def repair_tool_args(raw: str) -> dict[str, Any] | None:

@@ -213,12 +213,14 @@ class HttpTransport:
         self._sleep = sleep
         self._jitter = jitter
 
-    async def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> httpx.Response:
+    async def post(
+        self, url: str, *, headers: Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]], content: bytes
+    ) -> httpx.Response:
         """Return an open response with a 2xx status; read it with ``read`` or ``chunks``, which close it.
 
         Args:
             url: Where to.
-            headers: All headers that the protocol asks for.
+            headers: All headers that the protocol asks for, or what makes them anew for each attempt.
             content: The body.
 
         Raises:
@@ -227,8 +229,9 @@ class HttpTransport:
         """
         attempt = 1
         while True:
+            made = await headers() if callable(headers) else headers
             try:
-                return await self._post_once(url, headers, content)
+                return await self._post_once(url, made, content)
             except AdapterError as error:
                 error.attempts = attempt
                 if attempt > self._max_retries or not error.retryable:

@@ -14,10 +14,13 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+import anyio
+
 from .._version import __version__
 from ..errors import AdapterError, ConfigurationError
 from ..messages import LLMMessage
 from ..redaction import REDACTED, redact_sensitive_text
+from ._faults import request_id_of
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
 from ._transport import HttpTransport, TransportOptions, checked_base_url
 
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     import httpx
 
 __all__ = ["BodyReader", "WireAdapter", "WireRequest", "json_bytes", "merged_turns", "padded_base64"]
+
+_TRAILER_SECONDS = 0.5
+"""How long the end of a body may take after the answer is complete, before its connection is given up."""
 
 JsonObject = dict[str, Any]
 
@@ -41,12 +47,12 @@ class WireRequest:
 class BodyReader(Protocol):
     """Reads the body of one streamed answer."""
 
-    def feed(self, chunk: bytes) -> list[StreamEvent]:
-        """Return the events that a further piece of the body completes."""
+    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
+        """Yield the events that a further piece of the body completes."""
         ...
 
-    def close(self) -> list[StreamEvent]:
-        """Return the events at the end of the body, of which the last is ``done``."""
+    def close(self) -> Iterator[StreamEvent]:
+        """Yield the events at the end of the body, of which the last is ``done``."""
         ...
 
 
@@ -152,6 +158,10 @@ class WireAdapter(ABC):
     def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:
         """Return what reads the body of a streamed answer."""
 
+    def _is_over(self, reader: BodyReader) -> bool:  # noqa: ARG002 - for protocols with an event that ends the answer
+        """Say whether the answer is complete, although the server may keep its body open."""
+        return False
+
     @abstractmethod
     def _secrets(self) -> Iterable[str]:
         """Return the texts that must be in no error."""
@@ -171,6 +181,9 @@ class WireAdapter(ABC):
                 async for chunk in chunks:
                     for event in reader.feed(chunk):
                         yield event
+                    if self._is_over(reader):
+                        await _read_trailer(chunks)
+                        break
             for event in reader.close():
                 yield event
         except AdapterError as error:
@@ -182,6 +195,13 @@ class WireAdapter(ABC):
         for secret in self._secrets():
             text = text.replace(secret, REDACTED)
         return redact_sensitive_text(text)
+
+
+async def _read_trailer(chunks: AsyncGenerator[bytes, None]) -> None:
+    """Read what is behind the last event, so that the connection can serve the next request."""
+    with anyio.move_on_after(_TRAILER_SECONDS):
+        async for _ in chunks:
+            pass
 
 
 def merged_turns(turns: Iterable[tuple[str, list[JsonObject]]]) -> Iterator[tuple[str, list[JsonObject]]]:

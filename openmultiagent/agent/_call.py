@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ..budget import BudgetScope
-from ..identity import MetadataValue, RunIdentity, new_span_id, new_trace_id
+from ..identity import MetadataValue, RunIdentity, copy_metadata, new_span_id, new_trace_id
 from ..messages import LLMMessage, PreparedRunInput, copy_messages
 from ..outcome import AgentRunResult
 from ._config import AgentConfig
@@ -15,6 +15,7 @@ from ._config import AgentConfig
 __all__ = ["RunCall", "RunKind", "RunMiddleware", "RunNext", "TraceIds"]
 
 RunKind = Literal["agent", "team", "tasks", "plan"]
+"""The entry point of a run."""
 
 
 class TraceIds:
@@ -97,7 +98,7 @@ class RunCall:
     @cached_property
     def metadata(self) -> dict[str, MetadataValue] | None:
         """This call's own copy of the run's metadata."""
-        return None if self._metadata is None else dict(self._metadata)
+        return copy_metadata(self._metadata)
 
     def fork(self) -> RunCall:
         """Return a call of the same input that shares nothing mutable with this one."""
@@ -117,6 +118,7 @@ class RunCall:
 
 
 RunNext = Callable[[], Awaitable[AgentRunResult[Any]]]
+"""The rest of a run: what the next step and the agent make of it."""
 RunMiddleware = Callable[[RunCall, RunNext], Awaitable[AgentRunResult[Any]]]
 """Advice around a run: ``async def middleware(call, call_next)``, with ``await call_next()``."""
 

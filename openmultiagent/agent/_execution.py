@@ -7,12 +7,14 @@ is a cancellation from outside (and what ends the process). The history in the r
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import anyio
 
+from .._detached import cancelled_from_outside
 from ..adapters import AdapterLease, LLMAdapter
 from ..errors import (
     ConfigurationError,
@@ -22,6 +24,7 @@ from ..errors import (
     RunError,
     TokenBudgetExceededError,
 )
+from ..identity import copy_metadata
 from ..messages import LLMMessage
 from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure
 from ._config import AgentConfig
@@ -91,6 +94,11 @@ class _Run:
                 await runner.run()
             except Exception as caught:  # noqa: BLE001 - isolation boundary: a failing run is a result
                 error = caught
+            except (anyio.get_cancelled_exc_class(), asyncio.CancelledError) as caught:
+                if cancelled_from_outside():
+                    raise
+                error = RunError("the model call was cancelled by something that the adapter or a middleware uses")
+                error.__cause__ = caught
             finally:
                 self.progress.close()
         if timer is not None and timer.cancelled_caught:
@@ -170,7 +178,7 @@ def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunSt
         token_usage=environment.budget.usage,
         tool_calls=tuple(progress.records),
         identity=environment.identity,
-        metadata=None if environment.metadata is None else dict(environment.metadata),
+        metadata=copy_metadata(environment.metadata),
         **fields,
     )
 

@@ -16,6 +16,7 @@ import anyio
 
 from .._log import get_logger
 from .._middleware import compose
+from ..identity import copy_metadata
 from ..messages import ToolResultBlock, ToolUseBlock
 from ..outcome import ToolCallRecord
 from ..tools import (
@@ -114,6 +115,6 @@ class ToolSeam:
             tool_call_id=call.tool_call_id,
             tool_name=call.tool_name,
             turn=call.turn,
-            metadata={} if self._environment.metadata is None else dict(self._environment.metadata),
+            metadata=copy_metadata(self._environment.metadata) or {},
         )
         return await self._executor.execute(call, context)

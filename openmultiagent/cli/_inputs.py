@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from openmultiagent import ContentBlock, ImageBlock, LLMMessage, TextBlock
 
@@ -73,7 +74,7 @@ def _read_text(path: str) -> str:
 
 def _read_bytes(path: str) -> bytes:
     if path != _STDIN:
-        with open(path, "rb") as file:  # noqa: PTH123 - "-" and "/dev/stdin" are no paths to work with
+        with Path(path).open("rb") as file:
             return file.read(_MAX_FILE_BYTES + 1)
     if sys.stdin is None:
         raise InputError("--file - reads stdin, which is closed")

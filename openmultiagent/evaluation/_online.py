@@ -21,8 +21,9 @@ from .._log import get_logger
 from .._spec import spec
 from ..agent import RunCall, RunNext
 from ..errors import ConfigurationError
+from ..identity import copy_metadata
 from ..messages import LLMMessage, copy_messages
-from ..outcome import AgentRunResult, copy_result
+from ..outcome import AgentRunResult, copy_result, describe_error
 from ..redaction import redact_sensitive_text
 from ._records import EvalRecord, EvalStore, PayloadMode, payload_text
 from ._scorer import Score, Scorer, ScorerContext
@@ -181,7 +182,7 @@ class EvaluationSink:
             return sample(call.fork()) is True
         except Exception as error:  # noqa: BLE001 - isolation boundary: a sampler cannot fail a run
             self._stats.failed += 1
-            _log.warning("evaluation_sampler_failed", run_id=call.identity.run_id, error=_describe(error))
+            _log.warning("evaluation_sampler_failed", run_id=call.identity.run_id, error=describe_error(error))
             return False
 
     async def _work_off(self) -> None:
@@ -202,7 +203,7 @@ class EvaluationSink:
             await store.append(records)
         except Exception as error:  # noqa: BLE001 - isolation boundary: a store cannot fail the evaluation of other runs
             self._stats.store_failed += len(records)
-            _log.warning("evaluation_store_failed", run_id=sample.result.identity.run_id, error=_describe(error))
+            _log.warning("evaluation_store_failed", run_id=sample.result.identity.run_id, error=describe_error(error))
 
     async def _record(self, scorer: Scorer, sample: _Sample) -> EvalRecord:
         score: Score | None = None
@@ -210,7 +211,7 @@ class EvaluationSink:
         try:
             score = await scorer.score(_context(sample))
         except Exception as error:  # noqa: BLE001 - isolation boundary: a scorer's failure is a record of its own
-            failure = _describe(error)
+            failure = describe_error(error)
             self._stats.failed += 1
             _log.warning("scorer_failed", run_id=sample.result.identity.run_id, scorer=scorer.name, error=failure)
         return self._row(scorer, sample, score, failure)
@@ -230,7 +231,7 @@ class EvaluationSink:
             reason=reason,
             details=None if score is None or score.details is None else dict(score.details),
             error=failure,
-            metadata=None if result.metadata is None else dict(result.metadata),
+            metadata=copy_metadata(result.metadata),
             usage=result.token_usage,
             duration=sample.duration,
             input=payload_text(sample.input, mode),
@@ -249,7 +250,3 @@ def _context(sample: _Sample) -> ScorerContext[AgentRunResult[Any]]:
         metadata=result.metadata or {},
         duration=sample.duration,
     )
-
-
-def _describe(error: Exception) -> str:
-    return redact_sensitive_text(f"{type(error).__name__}: {error}")[:_MAX_TEXT]

@@ -17,6 +17,7 @@ from ..usage import TokenUsage
 __all__ = ["EvalRecord", "EvalStore", "InMemoryEvalStore", "PayloadMode", "payload_text"]
 
 PayloadMode = Literal["none", "redacted", "full"]
+"""What is stored of inputs and outputs."""
 
 _MAX_PAYLOAD = 8192
 """Characters of an input or output that are stored at most."""

@@ -1,11 +1,13 @@
 """How runs fail, stop, and are cancelled."""
 
+import asyncio
 import math
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import anyio
+import pytest
 
 from openmultiagent import (
     Agent,
@@ -313,3 +315,22 @@ async def test_a_given_adapter_is_never_closed() -> None:
         await tester.run("q")
     await agent(adapter).run("q")
     assert adapter.closed == 0
+
+
+@proves("AGT-40")
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, None], ids=["asyncio", "own loop"])
+async def test_a_cancellation_that_nobody_asked_for_is_a_failure(kind: type[BaseException] | None) -> None:
+    async def leave(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        if kind is not None:
+            raise kind
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+        return "went on"
+
+    result = await agent(ScriptedAdapter(leave)).run("q")
+    if kind is None:
+        assert result.output == "went on"
+    else:
+        assert not result.success
+        assert "was cancelled by something" in result.output

@@ -23,6 +23,7 @@ CANDIDATES = 400
 """The most sentences that are compared with each other for one summary."""
 RANKED = 5_000
 """The most sentences that are ranked or counted; of a longer document its start and evenly spaced others are taken."""
+_SAME = 0.95  # the likeness from which two sentences say the same
 _COUNTED = 500_000  # characters of them that key terms are counted in
 _START = 200  # sentences of a longer document that are all ranked
 
@@ -87,7 +88,8 @@ def summarize(document: Document, count: int) -> list[int]:
     likeness = dict.fromkeys(candidates, 0.0)
     while len(chosen) < count and likeness:
         best = max(likeness, key=lambda index: (scores[index] * (1 - likeness[index]), -index))
-        del likeness[best]
+        if likeness.pop(best) > _SAME:
+            break  # whatever is left says again what was said
         chosen.append(best)
         for index in likeness:
             likeness[index] = max(likeness[index], _dot(vectors[index], vectors[best]))
@@ -118,8 +120,8 @@ def _dot(vector: Vector, other: Vector) -> float:
 # --- what makes a sentence readable on its own -----------------------------------------------------------------------
 
 _DANGLING = re.compile(
-    r"(?:however|but|and|or|also|which|this|these|those|that|it|they|he|she|so|then|thus|therefore|instead|otherwise|such"
-    r"|here|for (?:example|instance)|e\.g|i\.e|note|see|similarly|moreover|additionally|in addition|both"
+    r"(?:however|but|and|or|also|which|this|these|those|that|it|they|he|she|so|then|there|thus|therefore|instead|otherwise"
+    r"|such|here|for (?:example|instance)|e\.g|i\.e|note|see|similarly|moreover|additionally|in addition|both"
     r"|the (?:latter|former)"
     r"|aber|und|oder|dies|diese[rsmn]?|er|sie|es|dann|daher|dabei|dadurch|jedoch|au\u00dferdem|siehe)\b"
     "|\u7136\u800c|\u4f46|\u6b64\u5916|\u56e0\u6b64|\u6240\u4ee5|\u5b83|\u8fd9|\u5176|\u4ed6|\u5979|\u3057\u304b\u3057",
@@ -149,7 +151,7 @@ def readability(text: str) -> float:
         quality *= 0.3
     elif not _SENTENCE_END.search(text):
         quality *= 0.6
-    if _DANGLING.match(text):
+    if _DANGLING.match(text) or text[0].islower():
         quality *= 0.7
     if len(_SYMBOLS.findall(text)) > 0.15 * size + 1 or numbers > 0.25 * size:
         quality *= 0.3

@@ -71,6 +71,7 @@ _HEADING = re.compile(r"#{1,6}\s+(.*)")
 _ITEM = re.compile(r"(?:[-*+\u2022\u00b7]|\d{1,3}[.)]|\([a-z0-9]{1,3}\))\s+(?:\[[ xX]\]\s+)?(?=\S)")
 _FIELD = re.compile(r":[\w -]{1,30}:(?:\s|$)|\[[^\[\]]+\]:\s")  # of a directive, and where a reference leads
 _LABEL = re.compile(r"(?:Args|Arguments|Attributes|Examples?|Notes?|Parameters|Raises|Returns|Yields):")
+_LOG_LINE = re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 _LONGEST_TITLE = 80
 _PUNCTUATED = re.compile(r"[.!?:;,\u2026\u3002\uff01\uff1f\uff1a\uff1b\uff0c\"'\u201d\u300d)]$")
@@ -99,6 +100,9 @@ def _paragraphs(lines: list[str]) -> Iterator[_Paragraph]:
         elif item:
             yield current
             current = _Paragraph(heading, [line[item.end() :]], in_list=True)
+        elif _LOG_LINE.match(line):
+            yield current
+            current = _Paragraph(heading, [line])
         elif _is_prose(line):
             current.lines.append(line.lstrip("> "))
         else:

@@ -1,0 +1,136 @@
+"""The adapter for Anthropic's Messages protocol, and for other servers that speak it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigurationError, LLMAuthenticationError
+from ..messages import LLMMessage
+from ._anthropic_answer import AnswerReader, StreamReader
+from ._anthropic_request import encode_request
+from ._protocol import LLMChatOptions, LLMResponse
+from ._transport import TransportOptions, checked_base_url, checked_header
+from ._wire import BodyReader, WireAdapter, WireRequest
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["AnthropicAdapter", "create"]
+
+_NAME = "anthropic"
+_BASE_URL = "https://api.anthropic.com"
+_BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
+_KEY_VARIABLE = "ANTHROPIC_API_KEY"
+_VERSION = "2023-06-01"
+_CREDENTIALS = frozenset({"x-api-key", "authorization"})
+
+
+class AnthropicAdapter(WireAdapter):
+    """An adapter for Anthropic's Messages protocol.
+
+    It follows the Messages API of the Claude documentation and the types of Anthropic's own Python client
+    (``POST {base_url}/v1/messages``, version ``2023-06-01``, JSON or server-sent events; extended and adaptive thinking
+    with signatures, ``output_config.effort``, prompt caching, ``disable_parallel_tool_use``), as of November 2026.
+
+    Args:
+        name: The provider's name, for errors and as the provenance of reasoning.
+        base_url: The address; a ``/v1`` at its end makes no difference.
+        api_key: Sent as ``x-api-key``; without one that header is not sent.
+        key_variable: Name of the environment variable that the key should have come from, when the server needs a key:
+            a call without a key then fails with an error that names it. The adapter itself reads no environment.
+        headers: Further headers, such as ``anthropic-beta``; they win over the adapter's own.
+        transport: Timeouts and retries.
+        http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        prefill: What happens to a conversation that ends with an assistant message. Models since Claude 4.6 refuse it,
+            so by default a short user message is added that asks to continue. True sends it as it is, for a model that
+            continues such a message.
+
+    Raises:
+        ConfigurationError: The base URL, the key or a header cannot be sent.
+    """
+
+    def __init__(  # noqa: PLR0913 - all of them keywords with a default
+        self,
+        *,
+        name: str = _NAME,
+        base_url: str = _BASE_URL,
+        api_key: str | None = None,
+        key_variable: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: TransportOptions | None = None,
+        http_client: httpx.AsyncClient | None = None,
+        prefill: bool = False,
+    ) -> None:
+        super().__init__(name=name, base_url=base_url, transport=transport, http_client=http_client)
+        self._url = f"{_root(self._base_url)}/v1/messages"
+        self._prefill = prefill
+        self._sent = {"anthropic-version": _VERSION}
+        if api_key:
+            self._sent["x-api-key"] = checked_header(api_key, owner=name, what="api_key")
+        for key, value in (headers or {}).items():
+            header = checked_header(key, owner=name, what="the name of a header").lower()
+            self._sent[header] = checked_header(value, owner=name, what=f"the value of header {header}")
+        self._missing_key = key_variable if _CREDENTIALS.isdisjoint(self._sent) else None
+
+    def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
+        content = encode_request(messages, options, stream=stream, adapter_name=self.name, prefill=self._prefill)
+        return WireRequest(self._url, content, options.model)
+
+    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
+        if self._missing_key is not None:
+            raise LLMAuthenticationError(
+                f"{self.name} needs an API key: set {self._missing_key}, or give api_key",
+                provider=self.name,
+                attempts=0,
+            )
+        return self._sent
+
+    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see _wire
+        return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
+
+    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see _wire
+        return StreamReader(provider=self.name, model=request.model, redact=self._redact)
+
+    def _is_over(self, reader: BodyReader) -> bool:
+        return isinstance(reader, StreamReader) and reader.done
+
+    def _secrets(self) -> Iterable[str]:
+        return [value for name, value in self._sent.items() if name in _CREDENTIALS]
+
+
+def create(
+    *,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    region: str | None = None,
+    transport: TransportOptions | None = None,
+) -> AnthropicAdapter:
+    """Return a new adapter; the environment is read now, never later, and an empty variable counts as none.
+
+    Args:
+        api_key: The key; else ``ANTHROPIC_API_KEY``. Without one, the vendor's own address fails at the first call.
+        base_url: The server's address; else ``ANTHROPIC_BASE_URL``, else the vendor's own.
+        region: Refused: the provider has none.
+        transport: Timeouts and retries.
+
+    Raises:
+        ConfigurationError: An argument or variable is not as it must be.
+    """
+    if region is not None:
+        raise ConfigurationError(f"provider {_NAME!r} takes no region")
+    address = checked_base_url(base_url or os.environ.get(_BASE_URL_VARIABLE) or _BASE_URL, owner=_NAME)
+    key = api_key or os.environ.get(_KEY_VARIABLE) or None
+    if key is not None:
+        checked_header(key, owner=_NAME, what="api_key" if api_key else f"the value of {_KEY_VARIABLE}")
+    return AnthropicAdapter(
+        base_url=address,
+        api_key=key,
+        key_variable=_KEY_VARIABLE if _root(address) == _BASE_URL else None,
+        transport=transport,
+    )
+
+
+def _root(base_url: str) -> str:
+    return base_url.removesuffix("/v1")

@@ -1,0 +1,118 @@
+"""The adapter for Google's Gemini API (``generateContent``), not for Vertex AI, which logs in in another way."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ..errors import LLMAuthenticationError
+from ..messages import LLMMessage
+from ._gemini_answer import AnswerReader, StreamReader
+from ._gemini_request import encode_request
+from ._protocol import LLMChatOptions, LLMResponse
+from ._transport import TransportOptions, checked_header
+from ._wire import BodyReader, WireAdapter, WireRequest
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["GeminiAdapter", "create"]
+
+_BASE_URL = "https://generativelanguage.googleapis.com"
+_VERSION = "v1beta"
+_KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_VERSIONED = re.compile(r"/v\d+\w*$")
+_RESOURCES = ("models/", "tunedModels/")
+
+
+class GeminiAdapter(WireAdapter):
+    """An adapter for the Gemini API.
+
+    It follows the reference pages "Generating content", "Function calling", "Thinking" and "Thought signatures" of
+    ai.google.dev, and the field names of Google's own client ``google-genai`` 3.6, as they were in November 2026
+    (``POST {base_url}/v1beta/models/{model}:generateContent``, or ``:streamGenerateContent?alt=sse``). Thinking is
+    controlled by ``ThinkingConfig.budget_tokens``; the levels that newer models have can be given as
+    ``extra_body={"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}}``.
+
+    Args:
+        name: The provider's name, for errors and as the provenance of reasoning.
+        base_url: The server's address, with or without the version of the API; ``v1beta`` unless given.
+        api_key: Sent in ``x-goog-api-key``; without one no such header is sent.
+        key_variable: Name of the environment variable that the key should have come from, when the server needs a key:
+            a call without a key then fails with an error that names it. The adapter itself reads no environment.
+        transport: Timeouts and retries.
+        http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+
+    Raises:
+        ConfigurationError: The base URL or the key cannot be sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "gemini",
+        base_url: str = _BASE_URL,
+        api_key: str | None = None,
+        key_variable: str | None = None,
+        transport: TransportOptions | None = None,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        super().__init__(name=name, base_url=base_url, transport=transport, http_client=http_client)
+        self._api_key = checked_header(api_key, owner=name, what="api_key") if api_key else None
+        self._missing_key = key_variable if not api_key else None
+        self._root = self._base_url if _VERSIONED.search(self._base_url) else f"{self._base_url}/{_VERSION}"
+
+    def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
+        content = encode_request(messages, options, adapter_name=self.name)
+        resource = options.model if options.model.startswith(_RESOURCES) else f"models/{options.model}"
+        method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        return WireRequest(f"{self._root}/{quote(resource)}:{method}", content, options.model)
+
+    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
+        if self._missing_key is not None:
+            raise LLMAuthenticationError(
+                f"{self.name} needs an API key: set {self._missing_key}, or give api_key",
+                provider=self.name,
+                attempts=0,
+            )
+        return {"x-goog-api-key": self._api_key} if self._api_key is not None else {}
+
+    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see _wire
+        return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
+
+    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see _wire
+        return StreamReader(provider=self.name, model=request.model, redact=self._redact)
+
+    def _secrets(self) -> Iterable[str]:
+        return () if self._api_key is None else (self._api_key,)
+
+
+def create(
+    *,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    region: str | None = None,  # noqa: ARG001 - other providers have regions
+    transport: TransportOptions | None = None,
+) -> GeminiAdapter:
+    """Return a new adapter; the environment is read now, never later, and an empty variable counts as none.
+
+    Args:
+        api_key: The key; else ``GEMINI_API_KEY``, else ``GOOGLE_API_KEY``.
+        base_url: The server's address; Google's unless given.
+        region: Not used.
+        transport: Timeouts and retries.
+
+    Raises:
+        ConfigurationError: An argument or variable is not as it must be.
+    """
+    key = api_key or next(filter(None, map(os.environ.get, _KEY_VARIABLES)), None)
+    own = base_url is None or base_url.rstrip("/") == _BASE_URL
+    return GeminiAdapter(
+        base_url=base_url or _BASE_URL,
+        api_key=key,
+        key_variable=_KEY_VARIABLES[0] if own else None,
+        transport=transport,
+    )
