@@ -7,6 +7,7 @@ never part of its name or a format string.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 __all__ = ["LazyLogger", "get_logger"]
@@ -29,24 +30,33 @@ class LazyLogger:
 
     def debug(self, event: str, **fields: object) -> None:
         """Write a line that only a developer of the library looks for."""
-        self._logger().debug(event, logger=self._name, **fields)
+        self._write("debug", event, fields)
 
     def info(self, event: str, **fields: object) -> None:
         """Write a line about something that went as it should."""
-        self._logger().info(event, logger=self._name, **fields)
+        self._write("info", event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
         """Write a line about something that the operator should look at."""
-        self._logger().warning(event, logger=self._name, **fields)
+        self._write("warning", event, fields)
 
     def error(self, event: str, **fields: object) -> None:
         """Write a line about something that failed."""
-        self._logger().error(event, logger=self._name, **fields)
+        self._write("error", event, fields)
+
+    def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
+        try:
+            getattr(self._logger(), level)(event, logger=self._name, **fields)
+        except Exception:  # noqa: BLE001 - isolation boundary: a broken log sink must not fail what was worth a line
+            return
 
     def _logger(self) -> Any:
-        if self._target is None:
-            import structlog  # noqa: PLC0415 - see the module docstring
+        import structlog  # noqa: PLC0415 - see the module docstring
 
+        if not structlog.is_configured():
+            # structlog's own default is standard output, which belongs to the program.
+            return structlog.wrap_logger(structlog.PrintLogger(sys.stderr))
+        if self._target is None:
             self._target = structlog.get_logger(self._name)
         return self._target
 

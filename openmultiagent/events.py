@@ -84,7 +84,7 @@ class Event(Generic[D]):
         return f"<{type(self).__name__} #{self.sequence}{where} run_id={self.run_id!r}>"
 
 
-EventListener = Callable[[Event[Any]], object] | Callable[[Event[Any]], Awaitable[object]]
+EventListener = Callable[[Any], object]
 """A plain or async callable that is told of every event."""
 
 

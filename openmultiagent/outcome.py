@@ -13,7 +13,9 @@ import json
 import math
 import pickle
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal
+
+from typing_extensions import TypeVar
 
 from .errors import (
     AdapterError,
@@ -43,7 +45,7 @@ __all__ = [
     "is_retryable_error",
 ]
 
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 
 StatusCode = Literal["ok", "error", "cancelled", "timeout", "budget_exhausted", "rejected", "suspended", "skipped"]
 """How a run ended, in one word."""

@@ -69,3 +69,30 @@ def test_structlog_is_imported_with_the_first_line_and_not_before() -> None:
         " assert 'structlog' not in sys.modules; log.warning('x'); assert 'structlog' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+
+
+class BrokenSink:
+    def write(self, text: str) -> None:
+        raise OSError("disk full")
+
+    def flush(self) -> None:
+        raise OSError("disk full")
+
+
+@proves("RUN-42")
+def test_a_broken_sink_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", BrokenSink())
+    get_logger("m").warning("tool_failed")
+
+
+@proves("RUN-43")
+def test_without_configuration_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    before = structlog.get_config()
+    structlog.reset_defaults()
+    try:
+        get_logger("m").warning("tool_failed", count=0)
+    finally:
+        structlog.configure(**before)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "tool_failed" in err

@@ -1,8 +1,13 @@
 """Model providers: the adapter protocol and the adapters that speak it."""
 
+from ._anthropic import AnthropicAdapter
+from ._azure import AzureOpenAIAdapter
 from ._call import ModelCall, ModelMiddleware, ModelNext, StreamSink, copy_options
+from ._copilot import CopilotAdapter, format_copilot_multiplier, get_copilot_multiplier
 from ._embedded import EmbeddedAdapter
+from ._gemini import GeminiAdapter
 from ._openai import OpenAIAdapter
+from ._openai_profile import OpenAIProfile
 from ._owner import AdapterLease, AdapterOwner, close_adapter
 from ._protocol import (
     AdapterCapabilities,
@@ -16,14 +21,19 @@ from ._protocol import (
     ToolInputDelta,
 )
 from ._providers import create_adapter, provider_names
-from ._settings import ModelSettings, ThinkingConfig
+from ._responses import OpenAIResponsesAdapter
+from ._settings import ModelSettings, ReasoningCompression, ThinkingConfig
 from ._transport import TransportOptions
 
 __all__ = [
     "AdapterCapabilities",
     "AdapterLease",
     "AdapterOwner",
+    "AnthropicAdapter",
+    "AzureOpenAIAdapter",
+    "CopilotAdapter",
     "EmbeddedAdapter",
+    "GeminiAdapter",
     "LLMAdapter",
     "LLMChatOptions",
     "LLMResponse",
@@ -33,6 +43,9 @@ __all__ = [
     "ModelNext",
     "ModelSettings",
     "OpenAIAdapter",
+    "OpenAIProfile",
+    "OpenAIResponsesAdapter",
+    "ReasoningCompression",
     "StreamEvent",
     "StreamEventType",
     "StreamSink",
@@ -43,5 +56,7 @@ __all__ = [
     "close_adapter",
     "copy_options",
     "create_adapter",
+    "format_copilot_multiplier",
+    "get_copilot_multiplier",
     "provider_names",
 ]

@@ -10,9 +10,9 @@ from ..errors import ConfigurationError, LLMAuthenticationError
 from ..messages import LLMMessage
 from ._anthropic_answer import AnswerReader, StreamReader
 from ._anthropic_request import encode_request
+from ._http_adapter import BodyReader, WireAdapter, WireRequest
 from ._protocol import LLMChatOptions, LLMResponse
 from ._transport import TransportOptions, checked_base_url, checked_header
-from ._wire import BodyReader, WireAdapter, WireRequest
 
 if TYPE_CHECKING:
     import httpx
@@ -51,7 +51,7 @@ class AnthropicAdapter(WireAdapter):
         ConfigurationError: The base URL, the key or a header cannot be sent.
     """
 
-    def __init__(  # noqa: PLR0913 - all of them keywords with a default
+    def __init__(
         self,
         *,
         name: str = _NAME,
@@ -87,17 +87,18 @@ class AnthropicAdapter(WireAdapter):
             )
         return self._sent
 
-    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see _wire
+    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
         return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
 
-    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see _wire
+    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
         return StreamReader(provider=self.name, model=request.model, redact=self._redact)
 
     def _is_over(self, reader: BodyReader) -> bool:
         return isinstance(reader, StreamReader) and reader.done
 
     def _secrets(self) -> Iterable[str]:
-        return [value for name, value in self._sent.items() if name in _CREDENTIALS]
+        values = [value for name, value in self._sent.items() if name in _CREDENTIALS]
+        return [*values, *(value.rpartition(" ")[2] for value in values)]  # also a token without its "Bearer"
 
 
 def create(

@@ -6,8 +6,6 @@ response at the end of a stream is what the same answer would have given in one 
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
@@ -15,9 +13,10 @@ from ..errors import AdapterError
 from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, replace_lone_surrogates
 from ..usage import TokenUsage
 from ._faults import Redactor, payload_error
-from ._pieces import GrowingText, JsonObject, PayloadReader, count_of, made_tool_use, raw_text_of, text_of
+from ._pieces import JsonObject, PayloadReader
 from ._protocol import LLMResponse, StreamEvent, ToolInputDelta
 from ._sse import SSEDecoder
+from ._wire import GrowingText, count_of, new_call_id, raw_text_of, text_of, tool_use_block
 
 __all__ = ["AnswerReader", "StreamReader"]
 
@@ -76,7 +75,7 @@ class AnswerReader:
             raise self._json.fault("the answer has no content", text)
         self._take_message(payload)
         for item in content:
-            self._open(self._json.object(item, "content[]"))
+            self._open(self._json.object_of(item, "content[]"))
         return self._response()
 
     def _payload(self, text: str) -> JsonObject:
@@ -96,10 +95,9 @@ class AnswerReader:
     def _take_end(self, delta: JsonObject, usage: object) -> None:
         self._stop = text_of(delta.get("stop_reason")) or self._stop
         # ANT-20: every report counts from the start, so the last one of each kind is the sum.
-        counts = usage if isinstance(usage, dict) else {}
-        found = {key: count_of(counts, key) for key in _COUNTS}
-        details = counts.get("output_tokens_details")
-        found["thinking_tokens"] = count_of(details, "thinking_tokens") if isinstance(details, dict) else None
+        found = {key: count_of(usage, key) for key in _COUNTS}
+        details = usage.get("output_tokens_details") if isinstance(usage, dict) else None
+        found["thinking_tokens"] = count_of(details, "thinking_tokens")
         self._counts.update({key: count for key, count in found.items() if count is not None})
 
     def _open(self, item: JsonObject) -> _Block:
@@ -124,7 +122,7 @@ class AnswerReader:
 
     def _call_id(self, given: str) -> str:
         # A result finds its call by the id: none, or one that was given twice, would lose it.
-        call_id = given if given and given not in self._call_ids else f"toolu_{os.urandom(12).hex()}"
+        call_id = given if given and given not in self._call_ids else new_call_id("toolu_")
         self._call_ids.add(call_id)
         return call_id
 
@@ -153,14 +151,16 @@ class AnswerReader:
         if block.made is None:
             # ANT-17: the API closes the JSON of a call that the limit cut, so it cannot be told from a whole one.
             cut = self._stop in _CUT and block is self._blocks[-1]
-            arguments = "" if cut else "".join(block.json) or _arguments(block.input)
-            block.made = made_tool_use(block.call_id, block.name, arguments, cut=cut)
+            arguments = None if cut else "".join(block.json) or block.input
+            block.made = tool_use_block(block.call_id, block.name, arguments, cut=cut)
         return block.made
 
     def _stop_reason(self) -> str:
         stop = self._stop or "end_turn"
         calls = any(block.kind == "tool_use" for block in self._blocks)
-        return {(True, "end_turn"): "tool_use", (False, "tool_use"): "end_turn"}.get((calls, stop), stop)
+        if stop in ("end_turn", "tool_use"):
+            return "tool_use" if calls else "end_turn"
+        return stop
 
     def _usage(self) -> TokenUsage | None:
         counts = self._counts
@@ -225,9 +225,9 @@ class StreamReader(AnswerReader):
         for block in self._blocks:
             yield from self._close(block)
         response = self._response()
-        for block in response.content:
-            if isinstance(block, ToolUseBlock) and block.id not in self._told:
-                yield StreamEvent("tool_use", block)
+        for part in response.content:
+            if isinstance(part, ToolUseBlock) and part.id not in self._told:
+                yield StreamEvent("tool_use", part)
         yield StreamEvent("done", response)
 
     def _line(self, data: str) -> Iterator[StreamEvent]:
@@ -239,11 +239,11 @@ class StreamReader(AnswerReader):
             yield from handler(payload)
 
     def _on_start(self, payload: JsonObject) -> Iterator[StreamEvent]:
-        self._take_message(self._json.object(payload.get("message"), "message"))
+        self._take_message(self._json.object_of(payload.get("message"), "message"))
         yield from ()
 
     def _on_block_start(self, payload: JsonObject) -> Iterator[StreamEvent]:
-        block = self._open(self._json.object(payload.get("content_block"), "content_block"))
+        block = self._open(self._json.object_of(payload.get("content_block"), "content_block"))
         self._by_index[_index(payload)] = block
         yield from self._tell_ended_call()
         if block.first:
@@ -253,7 +253,7 @@ class StreamReader(AnswerReader):
         block = self._by_index.get(_index(payload))
         if block is None:
             raise self._json.fault("a piece of a block came before the block")
-        delta = self._json.object(payload.get("delta"), "delta")
+        delta = self._json.object_of(payload.get("delta"), "delta")
         kind = delta.get("type")
         if (block.kind, kind) in (("text", "text_delta"), ("thinking", "thinking_delta")):
             piece = block.text.add(raw_text_of(delta.get(block.kind)))
@@ -279,7 +279,7 @@ class StreamReader(AnswerReader):
             self._ended_call = block
 
     def _on_end(self, payload: JsonObject) -> Iterator[StreamEvent]:
-        self._take_end(self._json.object(payload.get("delta"), "delta"), payload.get("usage"))
+        self._take_end(self._json.object_of(payload.get("delta"), "delta"), payload.get("usage"))
         if self._stop is not None:
             yield from self._tell_ended_call()
 
@@ -288,7 +288,7 @@ class StreamReader(AnswerReader):
         yield from ()
 
     def _on_error(self, payload: JsonObject) -> Iterator[StreamEvent]:
-        raise self._vendor_error(payload.get("error"), json.dumps(payload))
+        raise self._vendor_error(payload.get("error"), "")
 
     def _tell_ended_call(self) -> Iterator[StreamEvent]:
         block, self._ended_call = self._ended_call, None
@@ -332,10 +332,3 @@ class _Block:
 def _index(payload: JsonObject) -> object:
     index = payload.get("index")
     return index if isinstance(index, int) else None
-
-
-def _arguments(value: object) -> str | JsonObject:
-    """Return the input of a call as it came whole; what is no object is read as text, which tells what is wrong."""
-    if value is None or isinstance(value, str | dict):
-        return value or ""
-    return json.dumps(value)

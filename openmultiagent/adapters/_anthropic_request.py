@@ -35,10 +35,10 @@ from ..messages import (
     coerce_messages,
     normalize_for_provider,
 )
+from ._http_adapter import json_bytes
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
 from ._settings import ThinkingConfig
-from ._wire import json_bytes
 
 __all__ = ["encode_request"]
 

@@ -12,9 +12,9 @@ from ..errors import LLMAuthenticationError
 from ..messages import LLMMessage
 from ._gemini_answer import AnswerReader, StreamReader
 from ._gemini_request import encode_request
+from ._http_adapter import BodyReader, WireAdapter, WireRequest
 from ._protocol import LLMChatOptions, LLMResponse
 from ._transport import TransportOptions, checked_header
-from ._wire import BodyReader, WireAdapter, WireRequest
 
 if TYPE_CHECKING:
     import httpx
@@ -80,10 +80,10 @@ class GeminiAdapter(WireAdapter):
             )
         return {"x-goog-api-key": self._api_key} if self._api_key is not None else {}
 
-    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see _wire
+    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
         return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
 
-    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see _wire
+    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
         return StreamReader(provider=self.name, model=request.model, redact=self._redact)
 
     def _secrets(self) -> Iterable[str]:

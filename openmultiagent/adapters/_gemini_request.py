@@ -28,10 +28,10 @@ from ..messages import (
     normalize_for_provider,
     tool_result_text,
 )
+from ._http_adapter import json_bytes, merged_turns, padded_base64
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
 from ._settings import ThinkingConfig
-from ._wire import json_bytes, merged_turns, padded_base64
 
 __all__ = ["encode_request"]
 

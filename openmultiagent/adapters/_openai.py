@@ -1,38 +1,199 @@
-"""The adapter for servers that speak the OpenAI chat protocol. Which servers there are is data, in ``_providers``."""
+"""The adapter for servers that speak the OpenAI chat protocol. Which servers there are is data, in ``_vendors``."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
 
-import anyio
-
-from .._version import __version__
-from ..errors import AdapterError, LLMAuthenticationError
+from ..errors import LLMAuthenticationError
 from ..messages import LLMMessage
-from ..redaction import REDACTED, redact_sensitive_text
+from ._http_adapter import BodyReader, WireAdapter, WireRequest
 from ._openai_answer import AnswerReader, StreamReader
+from ._openai_profile import OpenAIProfile
 from ._openai_request import encode_request
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
 from ._sse import SSEDecoder
-from ._transport import HttpTransport, TransportOptions, checked_base_url, checked_header
+from ._transport import TransportOptions, checked_base_url, checked_header
+from ._vendors import is_vendor_host
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["OpenAIAdapter"]
-
-_TRAILER_SECONDS = 0.5
-"""How long the end of a body may take after the server said ``[DONE]``, before its connection is given up."""
+__all__ = ["ChatCompletions", "EventBody", "EventReader", "KeyHeaders", "OpenAIAdapter"]
 
 
-class OpenAIAdapter:
+class EventReader(Protocol):
+    """Reads the server-sent events of one answer."""
+
+    done: bool
+    """Whether nothing of interest follows."""
+
+    def feed(self, data: str) -> list[StreamEvent]:
+        """Return what the data of one server-sent event completes."""
+        ...
+
+    def finish(self) -> list[StreamEvent]:
+        """Return the events at the end of the body, ``done`` last."""
+        ...
+
+
+class EventBody:
+    """The body of a streamed answer: server-sent events, each with JSON.
+
+    Args:
+        reader: Reads the events.
+    """
+
+    def __init__(self, reader: EventReader) -> None:
+        self._lines = SSEDecoder()
+        self._reader = reader
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the answer is complete."""
+        return self._reader.done
+
+    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
+        """Yield the events that a further piece of the body completes.
+
+        Args:
+            chunk: The next bytes, cut anywhere.
+        """
+        for line in self._lines.feed(chunk):
+            yield from self._reader.feed(line.data)
+
+    def close(self) -> Iterator[StreamEvent]:
+        """Yield the events at the end of the body, ``done`` last."""
+        for line in self._lines.close():
+            yield from self._reader.feed(line.data)
+        yield from self._reader.finish()
+
+
+class KeyHeaders:
+    """The headers of an adapter that shows a key, and what must not be shown of them.
+
+    Args:
+        owner: Name of the adapter, for errors.
+        api_key: The key.
+        key_header: The header that shows it; ``authorization`` shows it as a bearer token.
+        key_variable: The environment variable that the key should have come from, when there must be one.
+        headers: Further headers; they win.
+
+    Raises:
+        ConfigurationError: The key or a header cannot be sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        owner: str,
+        api_key: str | None,
+        key_header: str = "authorization",
+        key_variable: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._owner = owner
+        self._values: dict[str, str] = {}
+        if api_key:
+            key = checked_header(api_key, owner=owner, what="api_key")
+            self._values[key_header] = f"Bearer {key}" if key_header == "authorization" else key
+        for name, value in (headers or {}).items():
+            header = checked_header(name, owner=owner, what="the name of a header").lower()
+            self._values[header] = checked_header(value, owner=owner, what=f"the value of header {header}")
+        self._missing_key = key_variable if not api_key else None
+        self.secrets = (api_key,) if api_key else ()
+        """What must be in no error."""
+
+    def get(self) -> Mapping[str, str]:
+        """Return the headers.
+
+        Raises:
+            LLMAuthenticationError: There must be a key, and is none.
+        """
+        if self._missing_key is not None:
+            raise LLMAuthenticationError(
+                f"{self._owner} needs an API key: set {self._missing_key}, or give api_key",
+                provider=self._owner,
+                attempts=0,
+            )
+        return self._values
+
+
+class ChatCompletions(WireAdapter):
+    """The chat protocol of OpenAI, wherever it is spoken and whatever a request is allowed by.
+
+    Args:
+        name: The provider's name.
+        base_url: The server's address.
+        profile: How the server departs from the protocol.
+        text_tool_calls: Whether calls are looked for in the text of answers without calls.
+        max_tokens_field: Where the limit of the answer goes.
+        empty_content: What an assistant message without text has as its content.
+        transport: Timeouts and retries.
+        http_client: A client to use instead of own ones.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        base_url: str,
+        profile: OpenAIProfile,
+        text_tool_calls: bool = False,
+        max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
+        empty_content: str | None = None,
+        transport: TransportOptions | None = None,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        super().__init__(name=name, base_url=base_url, transport=transport, http_client=http_client)
+        self._profile = profile
+        self._text_tool_calls = text_tool_calls
+        self._max_tokens_field = max_tokens_field
+        self._empty_content = empty_content
+        self.capabilities = AdapterCapabilities(
+            read_only=True,
+            structured_output=profile.structured_output is not None,
+            echoes_reasoning=profile.echoes_reasoning,
+        )
+
+    def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
+        content = encode_request(
+            messages,
+            options,
+            stream=stream,
+            provider=self.name,
+            profile=self._profile,
+            max_tokens_field=self._max_tokens_field,
+            empty_content=self._empty_content,
+        )
+        looks = self._text_tool_calls and options.tool_choice != "none"
+        tools = frozenset(tool.name for tool in options.tools or ()) if looks else frozenset()
+        return WireRequest(self._url(options), content, options.model, text_tools=tools)
+
+    def _url(self, options: LLMChatOptions) -> str:  # noqa: ARG002 - some addresses name the model
+        return f"{self._base_url}/chat/completions"
+
+    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
+        return AnswerReader(
+            provider=self.name, model=request.model, redact=self._redact, text_tools=request.text_tools
+        ).read(body)
+
+    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
+        return EventBody(
+            StreamReader(provider=self.name, model=request.model, redact=self._redact, text_tools=request.text_tools)
+        )
+
+    def _is_over(self, reader: BodyReader) -> bool:
+        return isinstance(reader, EventBody) and reader.is_over
+
+
+class OpenAIAdapter(ChatCompletions):
     """An adapter for the OpenAI chat protocol.
 
-    It follows "Chat Completions" of the OpenAI API reference (``POST {base_url}/chat/completions``, JSON or server-sent
-    events with ``stream_options.include_usage``). One adapter serves any number of tasks and event loops; it keeps
-    connections open for each loop until ``aclose``. It is a live handle: ``copy.deepcopy`` returns the adapter itself.
+    It follows "Chat Completions" of the OpenAI API reference as of November 2026 (``POST {base_url}/chat/completions``,
+    JSON or server-sent events with ``stream_options.include_usage``). One adapter serves any number of tasks and event
+    loops; it keeps connections open for each loop until ``aclose``. It is a live handle: ``copy.deepcopy`` returns the
+    adapter itself.
 
     Args:
         name: The provider's name, for errors and as the provenance of reasoning.
@@ -43,15 +204,16 @@ class OpenAIAdapter:
         headers: Further headers; they win over the adapter's own.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
-        max_tokens_field: Where the limit of the answer goes; by default it is chosen by the name of the model.
+        profile: How the server departs from the protocol.
+        text_tool_calls: Whether tool calls are looked for in the text of answers that have none, since small models on
+            own servers often write them there. ``auto`` does so everywhere but at the known vendors.
+        max_tokens_field: Where the limit of the answer goes; by default it is chosen by the profile, or by the name of
+            the model.
         empty_content: What an assistant message without text has as its content; ``""`` for servers that refuse null.
 
     Raises:
         ConfigurationError: The base URL, the key or a header cannot be sent.
     """
-
-    capabilities = AdapterCapabilities(read_only=True)
-    """The adapter reads a conversation in place."""
 
     def __init__(  # noqa: PLR0913 - all of them keywords, and most with a default
         self,
@@ -63,136 +225,26 @@ class OpenAIAdapter:
         headers: Mapping[str, str] | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        profile: OpenAIProfile | None = None,
+        text_tool_calls: bool | Literal["auto"] = "auto",
         max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
         empty_content: str | None = None,
     ) -> None:
-        self.name = name
-        self._base_url = checked_base_url(base_url, owner=name)
-        self._missing_key = key_variable if not api_key else None
-        self._api_key = checked_header(api_key, owner=name, what="api_key") if api_key else None
-        self._headers = self._make_headers(headers or {})
-        self._max_tokens_field = max_tokens_field
-        self._empty_content = empty_content
-        self._transport = HttpTransport(
-            provider=name, options=transport or TransportOptions(), http_client=http_client, redact=self._redact
+        looks = not is_vendor_host(checked_base_url(base_url, owner=name))
+        super().__init__(
+            name=name,
+            base_url=base_url,
+            profile=profile or OpenAIProfile(),
+            text_tool_calls=looks if text_tool_calls == "auto" else text_tool_calls,
+            max_tokens_field=max_tokens_field,
+            empty_content=empty_content,
+            transport=transport,
+            http_client=http_client,
         )
+        self._own_headers = KeyHeaders(owner=name, api_key=api_key, key_variable=key_variable, headers=headers)
 
-    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
-        """Return the model's answer to a conversation.
+    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
+        return self._own_headers.get()
 
-        Args:
-            messages: The conversation; only read.
-            options: Everything else about the call.
-
-        Raises:
-            InvalidMessageError: The conversation is not valid; no request was made.
-            ConfigurationError: An option cannot be sent; no request was made.
-            AdapterError: A block cannot be expressed (no request was made), or the provider refused, failed or could
-                not be reached.
-        """
-        body = self._encode(messages, options, stream=False)
-        response = await self._post(body)
-        reader = AnswerReader(provider=self.name, model=options.model, redact=self._redact)
-        try:
-            return reader.read(await self._transport.read(response))
-        except AdapterError as error:
-            _add_context(error, response)
-            raise
-
-    async def stream(
-        self, messages: Sequence[LLMMessage], options: LLMChatOptions
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """Yield the events of the answer as it is written; iterate to the end, or call ``aclose`` on the iterator.
-
-        Args:
-            messages: The conversation; only read.
-            options: Everything else about the call.
-
-        Raises:
-            InvalidMessageError: The conversation is not valid; no request was made.
-            ConfigurationError: An option cannot be sent; no request was made.
-            AdapterError: A block cannot be expressed; no request was made. Everything later is an ``error`` event.
-        """
-        body = self._encode(messages, options, stream=True)
-        try:
-            async with aclosing(self._events(body, options.model)) as events:
-                async for event in events:
-                    yield event
-        except AdapterError as error:
-            yield StreamEvent("error", error)
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop. The adapter stays usable: its next call opens new ones."""
-        await self._transport.aclose()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(name={self.name!r}, base_url={self._base_url!r})"
-
-    def _make_headers(self, given: Mapping[str, str]) -> dict[str, str]:
-        headers = {"content-type": "application/json", "user-agent": f"openmultiagent/{__version__}"}
-        if self._api_key is not None:
-            headers["authorization"] = f"Bearer {self._api_key}"
-        for key, value in given.items():
-            name = checked_header(key, owner=self.name, what="the name of a header").lower()
-            headers[name] = checked_header(value, owner=self.name, what=f"the value of header {name}")
-        return headers
-
-    def _encode(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> bytes:
-        return encode_request(
-            messages,
-            options,
-            stream=stream,
-            max_tokens_field=self._max_tokens_field,
-            empty_content=self._empty_content,
-        )
-
-    async def _post(self, body: bytes) -> httpx.Response:
-        if self._missing_key is not None:
-            raise LLMAuthenticationError(
-                f"{self.name} needs an API key: set {self._missing_key}, or give api_key",
-                provider=self.name,
-                attempts=0,
-            )
-        return await self._transport.post(f"{self._base_url}/chat/completions", headers=self._headers, content=body)
-
-    async def _events(self, body: bytes, model: str) -> AsyncGenerator[StreamEvent, None]:
-        response = await self._post(body)
-        lines = SSEDecoder()
-        reader = StreamReader(provider=self.name, model=model, redact=self._redact)
-        try:
-            async with aclosing(self._transport.chunks(response)) as chunks:
-                async for chunk in chunks:
-                    for line in lines.feed(chunk):
-                        for event in reader.feed(line.data):
-                            yield event
-                    if reader.done:
-                        await _read_trailer(chunks)
-                        break
-            for line in lines.close():
-                for event in reader.feed(line.data):
-                    yield event
-            for event in reader.finish():
-                yield event
-        except AdapterError as error:
-            _add_context(error, response)
-            raise
-
-    def _redact(self, text: str) -> str:
-        # The key itself first: a server may quote it in a form that no pattern knows.
-        return redact_sensitive_text(text if self._api_key is None else text.replace(self._api_key, REDACTED))
-
-
-async def _read_trailer(chunks: AsyncGenerator[bytes, None]) -> None:
-    """Read what is behind the last event, so that the connection can serve the next request."""
-    with anyio.move_on_after(_TRAILER_SECONDS):
-        async for _ in chunks:
-            pass
-
-
-def _add_context(error: AdapterError, response: httpx.Response) -> None:
-    """Tell which response could not be read; ``chat`` and ``stream`` make such errors from the body alone."""
-    error.status = error.status or response.status_code
-    error.request_id = error.request_id or response.headers.get("x-request-id")
+    def _secrets(self) -> Iterable[str]:
+        return self._own_headers.secrets

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from ..errors import InvalidMessageError, LLMProtocolError, UnsupportedToolCallError
+from ..errors import LLMProtocolError, UnsupportedToolCallError
 from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, replace_lone_surrogates
 from ..usage import TokenUsage
 from ._faults import Redactor, kept, payload_error
+from ._pieces import GrowingText, count_of, made_tool_use, raw_text_of, text_of
 from ._protocol import LLMResponse, StreamEvent, ToolInputDelta
-from ._tool_input import parse_tool_input
+from ._text_tool_calls import extract_tool_calls
 
 __all__ = ["AnswerReader", "StreamReader"]
 
@@ -33,18 +34,21 @@ class AnswerReader:
         provider: Name of the adapter, for errors and as the provenance of reasoning.
         model: The model that was asked, for answers that do not name theirs.
         redact: Takes secrets out of what goes into errors.
+        text_tools: Names of the tools whose calls are looked for in the text of an answer without calls; none when
+            empty.
     """
 
-    def __init__(self, *, provider: str, model: str, redact: Redactor) -> None:
+    def __init__(self, *, provider: str, model: str, redact: Redactor, text_tools: Collection[str] = ()) -> None:
         self._provider = provider
         self._redact = redact
+        self._text_tools = text_tools
         self._id = ""
         self._model = model
         self._finish: str | None = None
         self._usage: TokenUsage | None = None
-        self._reasoning = _Text()
-        self._text = _Text()
-        self._refusal = _Text()
+        self._reasoning = GrowingText()
+        self._text = GrowingText()
+        self._refusal = GrowingText()
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
 
@@ -80,8 +84,8 @@ class AnswerReader:
         payload = self._object(payload, "the answer")
         if payload.get("error"):
             raise payload_error(self._provider, payload["error"], body=text, redact=self._redact)
-        self._id = _string(payload.get("id")) or self._id
-        self._model = _string(payload.get("model")) or self._model
+        self._id = text_of(payload.get("id")) or self._id
+        self._model = text_of(payload.get("model")) or self._model
         self._usage = _usage(payload.get("usage")) or self._usage
         return payload
 
@@ -90,26 +94,29 @@ class AnswerReader:
         return choices[0] if choices else None
 
     def _take_finish(self, choice: JsonObject) -> None:
-        self._finish = _string(choice.get("finish_reason")) or self._finish
+        self._finish = text_of(choice.get("finish_reason")) or self._finish
 
     def _take_texts(self, message: JsonObject) -> tuple[str, str, str]:
         """Add the texts of a message or delta; return what is new of reasoning, text and refusal."""
         reasoning = _loose_text(message.get("reasoning_content")) or _loose_text(message.get("reasoning"))
+        thoughts, text = self._content(message.get("content"))
         return (
-            self._reasoning.add(reasoning),
-            self._text.add(self._content(message.get("content"))),
-            self._refusal.add(_raw_string(message.get("refusal"))),
+            self._reasoning.add(reasoning + thoughts),
+            self._text.add(text),
+            self._refusal.add(raw_text_of(message.get("refusal"))),
         )
 
-    def _content(self, content: object) -> str:
+    def _content(self, content: object) -> tuple[str, str]:
+        """Return reasoning and text: some servers send both as parts of the content."""
         if content is None or isinstance(content, str):
-            return content or ""
+            return "", content or ""
         if not isinstance(content, list):
             raise self._fault(f"content must be a string, got {type(content).__name__}")
-        return _loose_text(content)
+        thoughts = [part["thinking"] for part in content if isinstance(part, dict) and "thinking" in part]
+        return "".join(map(_loose_text, thoughts)), _loose_text(content)
 
     def _new_call(self, item: JsonObject) -> _Call:
-        given = _string(item.get("id"))
+        given = text_of(item.get("id"))
         # A result finds its call by the id: none, or one that was given twice, would lose it.
         call = _Call(given if given and given not in self._by_id else f"call_{os.urandom(12).hex()}")
         self._calls.append(call)
@@ -121,9 +128,9 @@ class AnswerReader:
         """Add what a tool call, or a piece of one, says; return what is new of its arguments."""
         kind = item.get("type")
         if kind not in (None, "", "function"):
-            raise UnsupportedToolCallError(provider=self._provider, tool_type=_string(kind) or type(kind).__name__)
+            raise UnsupportedToolCallError(provider=self._provider, tool_type=text_of(kind) or type(kind).__name__)
         function = self._object(item.get("function") or {}, "tool_calls[].function")
-        call.name = _string(function.get("name")) or call.name
+        call.name = text_of(function.get("name")) or call.name
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # some servers send the object itself
             call.value = arguments
@@ -140,8 +147,10 @@ class AnswerReader:
         if reasoning:
             content.append(ReasoningBlock(text=reasoning, provenance=self._provider))
         content.extend(TextBlock(text=part) for part in (text, refusal) if part)
-        content.extend(self._tool_uses())
-        return LLMResponse(content, id=self._id, model=self._model, stop_reason=self._stop_reason(), usage=self._usage)
+        calls = list(self._tool_uses()) or (extract_tool_calls(text, self._text_tools) if self._text_tools else [])
+        content.extend(calls)
+        stop_reason = self._stop_reason(called=bool(calls))
+        return LLMResponse(content, id=self._id, model=self._model, stop_reason=stop_reason, usage=self._usage)
 
     def _tool_uses(self) -> Iterator[ToolUseBlock]:
         for call in self._calls:
@@ -149,9 +158,9 @@ class AnswerReader:
                 raise self._fault("a tool call has no name")
             yield call.block(cut=self._finish == "length")
 
-    def _stop_reason(self) -> str:
+    def _stop_reason(self, *, called: bool) -> str:
         finish = self._finish or "stop"
-        if self._calls and finish not in ("length", "content_filter"):
+        if called and finish not in ("length", "content_filter"):
             return "tool_use"
         if self._refusal:
             return "refusal"
@@ -180,8 +189,8 @@ class AnswerReader:
 class StreamReader(AnswerReader):
     """Reads the chunks of one streamed answer."""
 
-    def __init__(self, *, provider: str, model: str, redact: Redactor) -> None:
-        super().__init__(provider=provider, model=model, redact=redact)
+    def __init__(self, *, provider: str, model: str, redact: Redactor, text_tools: Collection[str] = ()) -> None:
+        super().__init__(provider=provider, model=model, redact=redact, text_tools=text_tools)
         self._by_index: dict[int, _Call] = {}
         self._started = False
         self.done = False
@@ -244,46 +253,10 @@ class StreamReader(AnswerReader):
                 call = self._by_index[index] = self._new_call(item)
             return call
         # MOD-22: a server without indexes tells its calls apart by their ids, or sends one after the other.
-        given = _string(item.get("id"))
+        given = text_of(item.get("id"))
         if given:
             return self._by_id.get(given) or self._new_call(item)
         return self._calls[-1] if self._calls else self._new_call(item)
-
-
-class _Text:
-    """A text that grows piece by piece; the halves of a surrogate pair may come in two pieces."""
-
-    __slots__ = ("_half", "_parts")
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._half = ""
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    def add(self, piece: str) -> str:
-        """Add a piece; return what can be shown now."""
-        if self._half:
-            piece, self._half = self._half + piece, ""
-        if piece and "\ud800" <= piece[-1] <= "\udbff":
-            piece, self._half = piece[:-1], piece[-1]
-        piece = replace_lone_surrogates(piece)
-        if piece:
-            self._parts.append(piece)
-        return piece
-
-    def end(self) -> str:
-        """Add what was held back; return it."""
-        rest, self._half = replace_lone_surrogates(self._half), ""
-        if rest:
-            self._parts.append(rest)
-        return rest
-
-    def whole(self) -> str:
-        """Return the whole text."""
-        self.end()
-        return "".join(self._parts)
 
 
 class _Call:
@@ -301,36 +274,21 @@ class _Call:
         return ToolInputDelta(self.id, self.name, replace_lone_surrogates(piece))
 
     def block(self, *, cut: bool) -> ToolUseBlock:
-        if self.value is None:
-            value, fault = parse_tool_input(replace_lone_surrogates("".join(self.arguments)), cut=cut)
-        else:
-            value, fault = replace_lone_surrogates(self.value), None
-        try:
-            return ToolUseBlock(id=self.id, name=self.name, input=value, input_error=fault)
-        except InvalidMessageError as error:  # NaN, too deep, or too large a number
-            fault = f"the arguments are no JSON data: {error}"
-            return ToolUseBlock(id=self.id, name=self.name, input={}, input_error=fault)
-
-
-def _string(value: object) -> str:
-    return replace_lone_surrogates(value) if isinstance(value, str) else ""
-
-
-def _raw_string(value: object) -> str:
-    return value if isinstance(value, str) else ""
+        arguments = "".join(self.arguments) if self.value is None else self.value
+        return made_tool_use(self.id, self.name, arguments, cut=cut)
 
 
 def _loose_text(value: object) -> str:
     """Return a text that is a string, or a list of strings and of objects that hold one."""
     if not isinstance(value, list):
-        return _raw_string(value)
+        return raw_text_of(value)
     parts: list[str] = []
     for item in value:
         if isinstance(item, dict):
             found = (item.get(key) for key in ("text", "content", "reasoning_content"))
             parts.append(next((text for text in found if isinstance(text, str)), ""))
         else:
-            parts.append(_raw_string(item))
+            parts.append(raw_text_of(item))
     return "".join(parts)
 
 
@@ -340,14 +298,22 @@ def _usage(value: object) -> TokenUsage | None:
         return None
     if not any(isinstance(value.get(key), int) for key in ("prompt_tokens", "completion_tokens")):
         return None
+    prompt, completion = (_details(value, f"{side}_tokens_details") for side in ("prompt", "completion"))
+    # What was read from a cache stands in OpenAI's place, in DeepSeek's, or in that of Kimi.
+    cached = (
+        count_of(prompt, "cached_tokens"),
+        count_of(value, "prompt_cache_hit_tokens"),
+        count_of(value, "cached_tokens"),
+    )
     return TokenUsage(
-        input_tokens=_count(value, "prompt_tokens"),
-        output_tokens=_count(value, "completion_tokens"),
-        cache_read_tokens=_count(value.get("prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=_count(value.get("completion_tokens_details"), "reasoning_tokens"),
+        input_tokens=count_of(value, "prompt_tokens") or 0,
+        output_tokens=count_of(value, "completion_tokens") or 0,
+        cache_read_tokens=next((count for count in cached if count is not None), 0),
+        cache_write_tokens=count_of(prompt, "cache_write_tokens") or 0,
+        reasoning_tokens=count_of(completion, "reasoning_tokens") or 0,
     )
 
 
-def _count(counts: object, key: str) -> int:
-    count = counts.get(key) if isinstance(counts, dict) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 0
+def _details(usage: JsonObject, key: str) -> JsonObject:
+    details = usage.get(key)
+    return details if isinstance(details, dict) else {}

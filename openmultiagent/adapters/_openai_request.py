@@ -30,12 +30,12 @@ from ..messages import (
     coerce_messages,
     normalize_for_provider,
 )
+from ._http_adapter import json_bytes
 from ._openai_profile import OpenAIProfile
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
 from ._schema_dialects import openai_output_schema, schema_name
 from ._settings import ThinkingConfig
-from ._wire import json_body
 
 __all__ = ["JsonObject", "data_uri", "encode_request", "function_tool", "max_tokens_field_for", "tool_choice_of"]
 
@@ -90,7 +90,7 @@ def encode_request(
     body["stream"] = stream
     if stream and profile.usage_on_request:
         body["stream_options"] = {"include_usage": True}
-    return json_body(body)
+    return json_bytes(body)
 
 
 def max_tokens_field_for(model: str) -> str:

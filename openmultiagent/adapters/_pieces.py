@@ -116,6 +116,9 @@ class GrowingText:
         self._parts: list[str] = []
         self._half = ""
 
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
     def add(self, piece: str) -> str:
         """Add a piece; return what can be shown now.
 

@@ -1,61 +1,55 @@
-"""The providers by name. A vendor that speaks the OpenAI protocol as it is written is a row in a table, and no code.
+"""The providers by name: the rows of the vendors' table, and the adapters of those with protocols of their own.
 
-Invariant: a vendor's key comes from its own environment variable only, and what is meant for one vendor (its
-organisation, its project) is never sent to another address.
+Invariant: a provider's key comes from its own environment variables only, and what is meant for one vendor (its
+organisation, its project) is never sent to another host.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Protocol
 
 from ..errors import ConfigurationError
+from . import _anthropic, _azure, _bedrock, _copilot, _gemini
 from ._embedded import EmbeddedAdapter
 from ._openai import OpenAIAdapter
 from ._protocol import LLMAdapter
+from ._responses import OpenAIResponsesAdapter
 from ._transport import TransportOptions, checked_base_url, checked_header
+from ._vendors import VENDORS, Vendor
 
 __all__ = ["create_adapter", "provider_names"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    """A server that speaks the OpenAI chat protocol."""
+class _Factory(Protocol):
+    def __call__(
+        self,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        region: str | None = None,
+        transport: TransportOptions | None = None,
+    ) -> LLMAdapter: ...
 
-    base_url: str
-    key_variable: str | None = None
-    """Environment variable of the key; None for servers that run without one."""
-    base_url_variable: str | None = None
-    header_variables: Mapping[str, str] = field(default_factory=dict)
-    """Headers by name, with the environment variables that they come from; sent to the vendor's own address only."""
 
-
-# Addresses and variables as the vendors document them.
-_OPENAI_PROTOCOL: Mapping[str, _Row] = {
-    "openai": _Row(
-        base_url="https://api.openai.com/v1",
-        key_variable="OPENAI_API_KEY",
-        base_url_variable="OPENAI_BASE_URL",
-        header_variables={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
-    ),
-    "doubao": _Row(base_url="https://ark.cn-beijing.volces.com/api/v3", key_variable="ARK_API_KEY"),
-    "groq": _Row(base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
-    "openrouter": _Row(base_url="https://openrouter.ai/api/v1", key_variable="OPENROUTER_API_KEY"),
-    "qiniu": _Row(base_url="https://api.qnaigc.com/v1", key_variable="QINIU_API_KEY"),
-    # Servers on this machine, at the ports that they choose by themselves.
-    "llamacpp": _Row(base_url="http://localhost:8080/v1"),
-    "lmstudio": _Row(base_url="http://localhost:1234/v1"),
-    "ollama": _Row(base_url="http://localhost:11434/v1"),
-    "vllm": _Row(base_url="http://localhost:8000/v1"),
+_FACTORIES: Mapping[str, _Factory] = {
+    "anthropic": _anthropic.create,
+    "azure-openai": _azure.create,
+    "bedrock": _bedrock.create,
+    "copilot": _copilot.create,
+    "gemini": _gemini.create,
 }
 
 _EMBEDDED = "embedded"
+_REGIONAL = "bedrock"
+_APIS: Mapping[str, tuple[str, ...]] = {"openai": ("chat", "responses")}
+"""Providers with more than one protocol; the first is the default."""
 
 
 def provider_names() -> tuple[str, ...]:
     """Return the names that ``create_adapter`` knows, sorted."""
-    return tuple(sorted([*_OPENAI_PROTOCOL, _EMBEDDED]))
+    return tuple(sorted([*VENDORS, *_FACTORIES, _EMBEDDED]))
 
 
 def create_adapter(
@@ -63,6 +57,8 @@ def create_adapter(
     *,
     api_key: str | None = None,
     base_url: str | None = None,
+    region: str | None = None,
+    api: str | None = None,
     transport: TransportOptions | None = None,
 ) -> LLMAdapter:
     """Return a new adapter for a provider; nothing is sent before its first call.
@@ -74,38 +70,80 @@ def create_adapter(
     Args:
         provider: One of ``provider_names()``.
         api_key: The key.
-        base_url: The server's address up to and including the version, such as ``http://localhost:11434/v1``.
+        base_url: The server's address up to and including the version, such as ``http://localhost:11434/v1``; for
+            ``azure-openai`` the resource's endpoint.
+        region: The region, for ``bedrock``.
+        api: The protocol, for ``openai``: ``chat`` or ``responses``.
         transport: Timeouts and retries.
 
     Raises:
         ConfigurationError: The provider is unknown, or an argument or variable is not as it must be.
     """
-    if provider == _EMBEDDED:
-        for name, value in (("api_key", api_key), ("base_url", base_url), ("transport", transport)):
-            if value is not None:
-                raise ConfigurationError(f"provider 'embedded' runs inside the process and takes no {name}")
-        return EmbeddedAdapter()
-    row = _OPENAI_PROTOCOL.get(str(provider))
-    if row is None:
+    name = str(provider)
+    if name not in provider_names():
         known = ", ".join(provider_names())
         raise ConfigurationError(
             f"Unsupported LLM provider: {provider}; known are {known}. "
             "Any other server that speaks the OpenAI chat protocol works as provider 'openai' with its base_url."
         )
-    address = base_url or _variable(row.base_url_variable) or row.base_url
-    own = checked_base_url(address, owner=provider) == row.base_url
+    _check_choices(name, region=region, api=api)
+    if name == _EMBEDDED:
+        for argument, value in (("api_key", api_key), ("base_url", base_url), ("transport", transport)):
+            if value is not None:
+                raise ConfigurationError(f"provider 'embedded' runs inside the process and takes no {argument}")
+        return EmbeddedAdapter()
+    factory = _FACTORIES.get(name)
+    if factory is not None:
+        return factory(api_key=api_key, base_url=base_url, region=region, transport=transport)
+    vendor = VENDORS[name]
+    address = checked_base_url(base_url or _variable(vendor.base_url_variable) or vendor.base_url, owner=name)
+    return _openai_adapter(name, vendor, address, api_key, transport, responses=api == "responses")
+
+
+def _check_choices(provider: str, *, region: str | None, api: str | None) -> None:
+    if region is not None and provider != _REGIONAL:
+        raise ConfigurationError(f"provider {provider!r} takes no region")
+    if api is not None and api not in _APIS.get(provider, ()):
+        allowed = _APIS.get(provider)
+        hint = f"must be one of {', '.join(allowed)}" if allowed else "must be left out: the provider has one protocol"
+        raise ConfigurationError(f"provider {provider!r}: api {hint}, got {api!r}")
+
+
+def _openai_adapter(
+    name: str,
+    vendor: Vendor,
+    address: str,
+    api_key: str | None,
+    transport: TransportOptions | None,
+    *,
+    responses: bool,
+) -> LLMAdapter:
+    own = vendor.owns(address)
+    key = api_key or _checked_variable(vendor.key_variable, name)
+    key_variable = vendor.key_variable if own else None
+    headers = _headers(vendor, name) if own else None
+    if responses:
+        return OpenAIResponsesAdapter(
+            name=name,
+            base_url=address,
+            api_key=key,
+            key_variable=key_variable,
+            headers=headers,
+            transport=transport,
+        )
     return OpenAIAdapter(
-        name=provider,
+        name=name,
         base_url=address,
-        api_key=api_key or _checked_variable(row.key_variable, provider),
-        key_variable=row.key_variable if own else None,
-        headers=_headers(row, provider) if own else None,
+        api_key=key,
+        key_variable=key_variable,
+        headers=headers,
         transport=transport,
+        profile=vendor.profile,
     )
 
 
-def _headers(row: _Row, provider: str) -> dict[str, str]:
-    values = {header: _checked_variable(variable, provider) for header, variable in row.header_variables.items()}
+def _headers(vendor: Vendor, provider: str) -> dict[str, str]:
+    values = {header: _checked_variable(variable, provider) for header, variable in vendor.header_variables.items()}
     return {header: value for header, value in values.items() if value is not None}
 
 

@@ -11,9 +11,10 @@ import re
 import time
 from collections.abc import Collection, Iterator
 from itertools import count
+from typing import Any
 
 from ..messages import ToolUseBlock
-from ._wire import text_of, tool_use_block
+from ._pieces import made_tool_use, text_of
 
 __all__ = ["extract_tool_calls"]
 
@@ -51,9 +52,10 @@ def _tagged(text: str) -> Iterator[object]:
         if end == -1:
             return
         try:
-            yield _decoder.decode(text[start:end])
+            found = _decoder.decode(text[start:end])
         except (ValueError, RecursionError):
-            pass
+            found = None
+        yield found
         start = text.find(_OPEN, end)
 
 
@@ -81,5 +83,11 @@ def _call(found: object, known: Collection[str]) -> ToolUseBlock | None:
     name = text_of(found.get("name"))
     if not name or (known and name not in known):
         return None
-    arguments = next((found[key] for key in _ARGUMENTS if found.get(key) is not None), None)
-    return tool_use_block(f"extracted_call_{time.time_ns() // 1_000_000}_{next(_numbers)}", name, arguments)
+    arguments: Any = next((found[key] for key in _ARGUMENTS if found.get(key) is not None), {})
+    if not isinstance(arguments, str | dict):
+        arguments = json.dumps(arguments)  # the call then says what is wrong with it
+    return made_tool_use(_new_id(), name, arguments, cut=False)
+
+
+def _new_id() -> str:
+    return f"extracted_call_{time.time_ns() // 1_000_000}_{next(_numbers)}"

@@ -27,7 +27,9 @@ from pydantic import Field
 
 from .._log import get_logger
 from .._spec import spec
+from ..egress import EgressPolicy, egress_unsupported
 from ..errors import AdapterError, ConfigurationError, LLMConnectionError, LLMProtocolError
+from ._egress_guard import EgressGuard
 from ._faults import Redactor, connection_error, status_error
 
 if TYPE_CHECKING:
@@ -142,8 +144,9 @@ def _tls_context() -> ssl.SSLContext:
 class _Clients:
     """One ``httpx.AsyncClient`` for each running event loop: connections belong to the loop that opened them."""
 
-    def __init__(self, options: TransportOptions) -> None:
+    def __init__(self, options: TransportOptions, guard: EgressGuard | None) -> None:
         self._options = options
+        self._guarded = {} if guard is None else guard.client_options()
         self._by_loop: WeakKeyDictionary[object, httpx.AsyncClient] = WeakKeyDictionary()
         self._lock = Lock()  # several threads may each run a loop
 
@@ -174,6 +177,7 @@ class _Clients:
             timeout=httpx.Timeout(options.timeout, connect=options.connect_timeout),
             limits=httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS),
             follow_redirects=False,
+            **self._guarded,
         )
 
     def _forget_closed_loops(self) -> None:
@@ -193,6 +197,10 @@ class HttpTransport:
         redact: Takes secrets out of what goes into errors.
         sleep: Waits between attempts, for some seconds.
         jitter: Returns a number from 0 to 1 that spreads the attempts of many clients.
+        egress_policy: Where requests may go; anywhere when it is None.
+
+    Raises:
+        EgressPolicyError: There is a policy, and an ``http_client`` that it has no hold of.
     """
 
     def __init__(
@@ -204,11 +212,16 @@ class HttpTransport:
         http_client: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
         jitter: Callable[[], float] = random.random,
+        egress_policy: EgressPolicy | None = None,
     ) -> None:
+        if egress_policy is not None and http_client is not None:
+            raise egress_unsupported(provider, "a given http_client may send elsewhere; leave it out")
         self._provider = provider
         self._max_retries = options.max_retries
         self._given = http_client
-        self._clients = _Clients(options)
+        self._clients = _Clients(
+            options, None if egress_policy is None else EgressGuard(egress_policy, provider=provider)
+        )
         self._redact = redact
         self._sleep = sleep
         self._jitter = jitter
@@ -227,19 +240,20 @@ class HttpTransport:
             AdapterError: There was no such response, also after the retries.
             ConfigurationError: The request cannot be sent at all.
         """
-        attempt = 1
-        while True:
-            made = await headers() if callable(headers) else headers
-            try:
-                return await self._post_once(url, made, content)
-            except AdapterError as error:
-                error.attempts = attempt
-                if attempt > self._max_retries or not error.retryable:
-                    raise
-                delay = retry_delay(attempt, error.retry_after, self._jitter())
-                _log.info("model_request_retried", provider=self._provider, attempt=attempt, status=error.status)
-            await self._sleep(delay)
-            attempt += 1
+        return await self._send("POST", url, headers, content)
+
+    async def get(self, url: str, *, headers: Mapping[str, str]) -> httpx.Response:
+        """Return an open response with a 2xx status to a request without a body, as ``post`` does.
+
+        Args:
+            url: Where to.
+            headers: All headers that the protocol asks for.
+
+        Raises:
+            AdapterError: There was no such response, also after the retries.
+            ConfigurationError: The request cannot be sent at all.
+        """
+        return await self._send("GET", url, headers, None)
 
     async def read(self, response: httpx.Response) -> bytes:
         """Return the whole body of a response, and close it.
@@ -285,14 +299,37 @@ class HttpTransport:
         """Close the connections of the current event loop; the next request opens new ones."""
         await self._clients.aclose()
 
-    async def _post_once(self, url: str, headers: Mapping[str, str], content: bytes) -> httpx.Response:
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]],
+        content: bytes | None,
+    ) -> httpx.Response:
+        attempt = 1
+        while True:
+            made = await headers() if callable(headers) else headers
+            try:
+                return await self._send_once(method, url, made, content)
+            except AdapterError as error:
+                error.attempts = attempt
+                if attempt > self._max_retries or not error.retryable:
+                    raise
+                delay = retry_delay(attempt, error.retry_after, self._jitter())
+                _log.info("model_request_retried", provider=self._provider, attempt=attempt, status=error.status)
+            await self._sleep(delay)
+            attempt += 1
+
+    async def _send_once(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
+    ) -> httpx.Response:
         client = self._given or await self._clients.get()
         import httpx  # noqa: PLC0415 - see the module docstring; here it is loaded already
 
         if client.is_closed:
             raise ConfigurationError(f"{self._provider}: the http_client that the adapter was given is closed")
         try:
-            request = client.build_request("POST", url, headers=headers, content=content)
+            request = client.build_request(method, url, headers=headers, content=content)
             response = await client.send(request, stream=True, follow_redirects=False)
         except httpx.InvalidURL as error:
             raise ConfigurationError(f"{self._provider}: base_url cannot be used: {error}") from error

@@ -15,6 +15,9 @@ from ._openai_profile import OpenAIProfile
 __all__ = ["VENDORS", "Vendor", "is_vendor_host"]
 
 
+_OPENAI = OpenAIProfile()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
     """A server that speaks the OpenAI chat protocol."""
@@ -27,7 +30,7 @@ class Vendor:
     base_url_variable: str | None = None
     header_variables: Mapping[str, str] = field(default_factory=dict)
     """Headers by name, with the environment variables that they come from; sent to the vendor's own hosts only."""
-    profile: OpenAIProfile = OpenAIProfile()
+    profile: OpenAIProfile = _OPENAI
 
     def owns(self, base_url: str) -> bool:
         """Return whether an address is one of the vendor's own.
@@ -135,9 +138,7 @@ VENDORS: Mapping[str, Vendor] = {
         key_variable="DASHSCOPE_API_KEY",
         profile=OpenAIProfile(thinking="enable_thinking", structured_output=None),
     ),
-    "together": Vendor(
-        base_url="https://api.together.xyz/v1", key_variable="TOGETHER_API_KEY", profile=_OPEN_SCHEMAS
-    ),
+    "together": Vendor(base_url="https://api.together.xyz/v1", key_variable="TOGETHER_API_KEY", profile=_OPEN_SCHEMAS),
     "zhipu": Vendor(
         base_url="https://open.bigmodel.cn/api/paas/v4",
         other_hosts=("api.z.ai",),

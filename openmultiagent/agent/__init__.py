@@ -7,6 +7,7 @@ from ._environment import DEFAULT_PROVIDER, EventSink, RunEnvironment, lease_ada
 from ._events import (
     AgentFinished,
     AgentStarted,
+    AgentStreamEvent,
     BudgetExceeded,
     ReasoningDelta,
     StreamDone,
@@ -30,6 +31,7 @@ __all__ = [
     "AgentFinished",
     "AgentStarted",
     "AgentStream",
+    "AgentStreamEvent",
     "BeforeRunContext",
     "BudgetExceeded",
     "EventSink",

@@ -80,6 +80,8 @@ class AgentConfig:
     """Advice around this agent's tool calls, inside the orchestrator's."""
 
     def __post_init__(self) -> None:
+        for name in ("name", "system_prompt", "description"):
+            _check_text(self.name, name, getattr(self, name))
         if self.adapter is not None:
             _check_adapter(self.name, self.adapter)
         own = {
@@ -154,6 +156,16 @@ class AgentConfig:
                 raise ConfigurationError(
                     f"agent {self.name!r}: disallowed_tools names {name!r}, which is not among its tools"
                 )
+
+
+def _check_text(agent: str, field_name: str, text: str | None) -> None:
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"agent {agent!r}: {field_name} has a lone surrogate at position {error.start}, "
+            "which no provider can be sent"
+        ) from None
 
 
 def _check_adapter(name: str, adapter: object) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..adapters import AdapterLease, AdapterOwner, ModelMiddleware, create_adapter
+from ..adapters import AdapterLease, AdapterOwner, ModelMiddleware, create_adapter, provider_names
 from ..budget import BudgetScope
 from ..cancellation import CancelToken
 from ..errors import ConfigurationError
@@ -62,7 +62,7 @@ def lease_adapter(config: AgentConfig, owner: AdapterOwner | None = None) -> Ada
     if config.adapter is not None:
         return AdapterLease(config.adapter, owned=False)
     provider = DEFAULT_PROVIDER if config.provider is None else config.provider
-    if config.model is None and provider not in _NO_MODEL_NEEDED:
+    if config.model is None and provider in provider_names() and provider not in _NO_MODEL_NEEDED:
         raise ConfigurationError(
             f"agent {config.name!r} has no model: set model=..., or give it an adapter (there is no default model)"
         )

@@ -15,6 +15,7 @@ from ..outcome import AgentRunResult
 __all__ = [
     "AgentFinished",
     "AgentStarted",
+    "AgentStreamEvent",
     "BudgetExceeded",
     "ReasoningDelta",
     "StreamDone",
@@ -118,6 +119,21 @@ class StreamFailed(Event[BaseException]):
 
     type = "error"
     __slots__ = ()
+
+
+AgentStreamEvent = (
+    TurnStarted
+    | TextDelta
+    | ReasoningDelta
+    | ToolInputReceived
+    | ToolCalled
+    | ToolReturned
+    | TurnFinished
+    | TurnRestarted
+    | StreamDone
+    | StreamFailed
+)
+"""Every kind of event that a stream delivers."""
 
 
 def copy_block(block: Any) -> Any:

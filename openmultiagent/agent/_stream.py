@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -20,7 +20,7 @@ from .._detached import Detached
 from ..events import Event
 from ..outcome import AgentRunResult, copy_result
 from ._environment import EventSink
-from ._events import StreamDone, StreamFailed
+from ._events import AgentStreamEvent, StreamDone, StreamFailed
 
 __all__ = ["AgentStream"]
 
@@ -119,7 +119,7 @@ class AgentStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event[Any]:
+    async def __anext__(self) -> AgentStreamEvent:
         if self._receiving:
             raise RuntimeError("this stream has a consumer already; make one stream per consumer")
         self._start()
@@ -133,7 +133,7 @@ class AgentStream:
             if not finished:  # the consumer was cancelled
                 self._task.cancel()
         if event is not None:
-            return event
+            return cast(AgentStreamEvent, event)
         if self._task.error is not None:
             raise self._task.error
         raise StopAsyncIteration

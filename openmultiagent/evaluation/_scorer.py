@@ -10,9 +10,10 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, overload
 
 import anyio
+from typing_extensions import TypeVar
 
 from ..errors import ConfigurationError, RunError
 from ..identity import MetadataValue, RunIdentity
@@ -21,7 +22,7 @@ from ..outcome import AgentRunResult, RunStatus
 
 __all__ = ["Score", "Scorer", "ScorerContext", "scorer"]
 
-R = TypeVar("R")
+R = TypeVar("R", default=AgentRunResult[Any])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Messages: what they are, how they are checked, copied, measured and cut."""
 
 from ._copy import copy_blocks, copy_message, copy_messages
-from ._estimate import estimate_tokens, is_approaching_limit
+from ._dialects import HistoryDialect, HistoryFaultCode
+from ._estimate import estimate_message_chars, estimate_tokens, is_approaching_limit
+from ._history import HistoryFault, check_history, require_valid_history
 from ._images import ImageBlock, ImageDetail
 from ._input import (
     AgentPromptInput,
@@ -25,7 +27,7 @@ from ._models import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from ._normalize import normalize_for_provider
+from ._normalize import merge_adjacent, normalize_for_provider
 from ._parts import (
     ToolResultContent,
     ToolResultFilePart,
@@ -33,6 +35,7 @@ from ._parts import (
     ToolResultPart,
     ToolResultTextPart,
 )
+from ._repair import repair_history
 from ._sources import Base64Source, MediaSource, UrlSource
 from ._tool_results import (
     copy_tool_result_content,
@@ -52,6 +55,9 @@ __all__ = [
     "ContentBlock",
     "Conversation",
     "FileBlock",
+    "HistoryDialect",
+    "HistoryFault",
+    "HistoryFaultCode",
     "ImageBlock",
     "ImageDetail",
     "LLMMessage",
@@ -70,17 +76,22 @@ __all__ = [
     "ToolUseBlock",
     "UrlSource",
     "assert_valid_messages",
+    "check_history",
     "coerce_messages",
     "copy_blocks",
     "copy_message",
     "copy_messages",
     "copy_tool_result_content",
+    "estimate_message_chars",
     "estimate_tokens",
     "is_approaching_limit",
+    "merge_adjacent",
     "normalize_for_provider",
     "prepare_prompt_input",
     "prepare_run_input",
+    "repair_history",
     "replace_lone_surrogates",
+    "require_valid_history",
     "strip_tool_result_media",
     "summarize_tool_result",
     "tool_result_has_media",

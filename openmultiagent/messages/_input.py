@@ -45,10 +45,12 @@ class Conversation(Sequence[LLMMessage]):
         messages: Valid messages that belong to nobody else, such as ``coerce_messages`` returns.
     """
 
-    __slots__ = ("_messages",)
+    __slots__ = ("_history_marks", "_messages")
 
     def __init__(self, messages: Iterable[LLMMessage] = ()) -> None:
         self._messages = list(messages)
+        self._history_marks: dict[str, object] = {}
+        """How far the conversation was found valid, by provider; kept for ``require_valid_history``."""
 
     @overload
     def __getitem__(self, index: int) -> LLMMessage: ...

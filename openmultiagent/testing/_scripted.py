@@ -17,7 +17,7 @@ from typing import cast
 import anyio
 
 from ..adapters import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent, copy_options
-from ..errors import ConfigurationError
+from ..errors import AdapterError, ConfigurationError
 from ..messages import LLMMessage, coerce_messages, copy_messages
 from ._script import (
     Reply,
@@ -123,7 +123,7 @@ class ScriptedAdapter:
         checked = coerce_messages(messages)
         try:
             script, answer = await self._next(checked, options)
-        except Exception as error:  # noqa: BLE001 - whatever a call fails with is the last event of its stream
+        except AdapterError as error:  # anything else that a function raises is a fault of the test
             return iter([_Step(StreamEvent("error", error))])
         return _steps(script, answer, self.name)
 

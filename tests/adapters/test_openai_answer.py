@@ -105,6 +105,12 @@ def test_a_plain_answer() -> None:
             {"prompt_tokens": 9, "completion_tokens": 8, "prompt_tokens_details": None, "completion_tokens_details": 1},
             TokenUsage(input_tokens=9, output_tokens=8),
         ),
+        (
+            {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 5}},
+            TokenUsage(input_tokens=9, cache_write_tokens=5),
+        ),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, TokenUsage(input_tokens=9, cache_read_tokens=4)),
+        ({"prompt_tokens": 9, "cached_tokens": 4}, TokenUsage(input_tokens=9, cache_read_tokens=4)),
     ],
 )
 @proves("MOD-17")
@@ -164,6 +170,16 @@ def test_reasoning_comes_first(fields: dict[str, Any], text: str) -> None:
     assert read(answer({"content": "x", **fields})).content == blocks
     events = stream(chunk({"content": "x", **fields}, "stop"))
     assert events[0] == StreamEvent("reasoning", text)
+    assert response(events).content == blocks
+
+
+@proves("MOD-18")
+def test_reasoning_may_be_a_part_of_the_content() -> None:
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hmm"}]}, {"type": "text", "text": "x"}]
+    blocks = [ReasoningBlock(text="hmm", provenance="openai"), TextBlock(text="x")]
+    assert read(answer({"content": parts})).content == blocks
+    events = stream(chunk({"content": parts[:1]}), chunk({"content": "x"}, "stop"))
+    assert [event.type for event in events] == ["reasoning", "text", "done"]
     assert response(events).content == blocks
 
 
@@ -314,6 +330,54 @@ def test_a_call_without_index_and_id_is_a_call() -> None:
     ((made, name, value),) = _inputs(stream(chunk({"tool_calls": [call(name="a", arguments="{}")]}, "stop")))
     assert made.startswith("call_")
     assert (name, value) == ("a", {})
+
+
+# --- calls in the text -----------------------------------------------------------------------------------------------
+
+CALL_TEXT = 'Sure: {"name": "search", "arguments": {"q": 1}}'
+
+
+def read_with_tools(payload: Any, tools: tuple[str, ...] = ("search",)) -> LLMResponse:
+    reader = AnswerReader(provider="openai", model="asked", redact=redact_sensitive_text, text_tools=tools)
+    return reader.read(json.dumps(payload).encode())
+
+
+def stream_with_tools(*chunks: Any) -> list[StreamEvent]:
+    reader = StreamReader(provider="openai", model="asked", redact=redact_sensitive_text, text_tools=("search",))
+    return [event for item in chunks for event in reader.feed(json.dumps(item))] + reader.finish()
+
+
+@proves("MOD-45")
+def test_a_call_in_the_text_is_a_call() -> None:
+    made = read_with_tools(answer({"content": CALL_TEXT}))
+    text, block = made.content
+    assert text == TextBlock(text=CALL_TEXT)
+    assert isinstance(block, ToolUseBlock)
+    assert (block.name, block.input, made.stop_reason) == ("search", {"q": 1}, "tool_use")
+    events = stream_with_tools(chunk({"content": CALL_TEXT[:20]}), chunk({"content": CALL_TEXT[20:]}, "stop"))
+    assert [event.type for event in events] == ["text", "text", "tool_use", "done"]
+    streamed = response(events).content
+    assert events[2].data is streamed[1]
+    assert response(events).stop_reason == "tool_use"
+
+
+@proves("MOD-45")
+def test_a_call_in_the_text_is_text_where_none_is_looked_for() -> None:
+    assert read(answer({"content": CALL_TEXT})).content == [TextBlock(text=CALL_TEXT)]
+    assert read_with_tools(answer({"content": CALL_TEXT}), ("other",)).content == [TextBlock(text=CALL_TEXT)]
+    assert read_with_tools(answer({"content": None, "refusal": CALL_TEXT})).stop_reason == "refusal"
+
+
+@proves("MOD-45")
+def test_an_answer_with_calls_is_not_searched_for_more() -> None:
+    items = [call(0, "c1", "search", "{}")]
+    made = read_with_tools(answer({"content": CALL_TEXT, "tool_calls": items}))
+    assert made.content == [TextBlock(text=CALL_TEXT), ToolUseBlock(id="c1", name="search", input={})]
+
+
+@proves("MOD-45", "MOD-23")
+def test_an_answer_that_was_cut_off_keeps_its_stop_reason() -> None:
+    assert read_with_tools(answer({"content": CALL_TEXT}, "length")).stop_reason == "max_tokens"
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------

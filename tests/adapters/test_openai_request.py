@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openmultiagent.adapters import LLMChatOptions, LLMToolDef, ThinkingConfig
+from openmultiagent.adapters import LLMChatOptions, LLMToolDef, OpenAIProfile, ReasoningCompression, ThinkingConfig
 from openmultiagent.adapters._openai_request import _user_part, encode_request, max_tokens_field_for
 from openmultiagent.errors import (
     ConfigurationError,
@@ -458,3 +458,189 @@ def test_nothing_is_changed() -> None:
     before = copy.deepcopy((messages, extra))
     body_of(messages, extra_body=extra, tools=[SEARCH])
     assert (messages, extra) == before
+
+
+# --- servers that differ ---------------------------------------------------------------------------------------------
+
+
+def body_for(profile: OpenAIProfile, *, stream: bool = False, **options: Any) -> dict[str, Any]:
+    raw = encode_request(
+        [LLMMessage.user("Hi")], LLMChatOptions(model="m", **options), stream=stream, provider="x", profile=profile
+    )
+    body: dict[str, Any] = json.loads(raw)
+    return body
+
+
+@pytest.mark.parametrize(
+    ("form", "thinking", "fields"),
+    [
+        (None, ThinkingConfig(enabled=True, budget_tokens=9), {}),
+        ("thinking", None, {}),
+        ("thinking", ThinkingConfig(enabled=True), {"thinking": {"type": "enabled"}}),
+        ("thinking", ThinkingConfig(enabled=False), {"thinking": {"type": "disabled"}}),
+        ("enable_thinking", ThinkingConfig(budget_tokens=9), {"enable_thinking": True, "thinking_budget": 9}),
+        ("enable_thinking", ThinkingConfig(enabled=False, budget_tokens=9), {"enable_thinking": False}),
+        ("thinking", ThinkingConfig(effort="max"), {"thinking": {"type": "enabled"}, "reasoning_effort": "max"}),
+    ],
+)
+@proves("PRO-5")
+def test_the_thinking_switch(form: Any, thinking: ThinkingConfig | None, fields: dict[str, Any]) -> None:
+    body = body_for(OpenAIProfile(thinking=form, efforts=frozenset({"max"})), thinking=thinking)
+    assert {key: body[key] for key in body if "think" in key or "effort" in key} == fields
+
+
+@proves("PRO-5", "MOD-7")
+def test_extra_fields_win_over_the_thinking_switch() -> None:
+    extra = {"thinking": {"type": "auto"}, "reasoning_effort": "minimal"}
+    body = body_for(
+        OpenAIProfile(thinking="thinking"), thinking=ThinkingConfig(effort="low"), extra_body=extra, stream=True
+    )
+    assert (body["thinking"], body["reasoning_effort"]) == ({"type": "auto"}, "minimal")
+
+
+@proves("PRO-5")
+def test_fields_that_a_server_refuses_or_calls_otherwise() -> None:
+    profile = OpenAIProfile(
+        unsent=frozenset({"top_k"}),
+        seed_field="random_seed",
+        max_tokens_field="max_tokens",
+        usage_on_request=False,
+        takes_extra_body=False,
+    )
+    body = body_for(profile, top_k=3, seed=7, max_tokens=5, extra_body={"x": 1}, stream=True)
+    del body["messages"]
+    assert body == {"model": "m", "random_seed": 7, "max_tokens": 5, "stream": True}
+    assert body_for(OpenAIProfile(unsent=frozenset({"top_k"})), extra_body={"top_k": 3})["top_k"] == 3
+
+
+TRIP = {"title": "Trip", "type": "object", "properties": {"to": {"type": "string"}}}
+STRICT_TRIP = {**TRIP, "required": ["to"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("profile", "schema", "response_format"),
+    [
+        (
+            OpenAIProfile(),
+            TRIP,
+            {"type": "json_schema", "json_schema": {"name": "Trip", "schema": STRICT_TRIP, "strict": True}},
+        ),
+        (
+            OpenAIProfile(),
+            {"type": "object"},
+            {"type": "json_schema", "json_schema": {"name": "output", "schema": {"type": "object"}, "strict": False}},
+        ),
+        (OpenAIProfile(), {"type": "array"}, None),
+        (
+            OpenAIProfile(strict_schemas=False),
+            TRIP,
+            {"type": "json_schema", "json_schema": {"name": "Trip", "schema": TRIP, "strict": True}},
+        ),
+        (OpenAIProfile(structured_output="json_object"), TRIP, {"type": "json_object", "schema": TRIP}),
+        (OpenAIProfile(structured_output=None), TRIP, None),
+        (OpenAIProfile(), None, None),
+    ],
+)
+@proves("MOD-49")
+def test_an_output_schema(profile: OpenAIProfile, schema: Any, response_format: Any) -> None:
+    assert body_for(profile, output_schema=schema).get("response_format") == response_format
+
+
+@proves("MOD-49", "MOD-7")
+def test_extra_fields_win_over_the_output_schema() -> None:
+    extra = {"response_format": {"type": "text"}}
+    assert body_for(OpenAIProfile(), output_schema=TRIP, extra_body=extra)["response_format"] == {"type": "text"}
+
+
+# --- reasoning -------------------------------------------------------------------------------------------------------
+
+
+def echoed(
+    *messages: LLMMessage, echoes: Any = "tool-use-only", provider: str = "deepseek", **options: Any
+) -> list[dict[str, Any]]:
+    raw = encode_request(
+        messages,
+        LLMChatOptions(model="m", **options),
+        stream=False,
+        provider=provider,
+        profile=OpenAIProfile(echoes_reasoning=echoes),
+    )
+    made: list[dict[str, Any]] = json.loads(raw)["messages"]
+    return made
+
+
+def thought(text: str, provenance: str | None = "deepseek", **more: Any) -> ReasoningBlock:
+    return ReasoningBlock(text=text, provenance=provenance, **more)
+
+
+CALL = ToolUseBlock(id="c1", name="search", input={})
+RESULT = LLMMessage.tool([ToolResultBlock(tool_use_id="c1", content="42")])
+
+
+@proves("MOD-43")
+def test_a_server_gets_its_own_reasoning_back_in_a_conversation_with_tools() -> None:
+    messages = echoed(
+        LLMMessage.assistant([thought("a"), thought("b"), CALL]),
+        RESULT,
+        LLMMessage.assistant([thought("c"), TextBlock(text="42")]),
+        LLMMessage.assistant([thought("d")]),
+        LLMMessage.assistant("no thought"),
+    )
+    assert [message.get("reasoning_content") for message in messages] == ["ab", None, "c", None]
+    assert messages[0]["content"] is None
+    assert messages[2]["content"] == "42"
+
+
+@pytest.mark.parametrize("preserve", [None, True])
+@proves("MOD-43")
+def test_without_tools_it_gets_none_and_no_text_either(preserve: bool | None) -> None:
+    messages = echoed(LLMMessage.assistant([thought("a"), TextBlock(text="x")]), preserve_reasoning_as_text=preserve)
+    assert messages == [{"role": "assistant", "content": "x"}]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [thought("a", "openai"), thought("a", None), thought("a", ""), thought("a", redacted_data="zzz"), thought("")],
+)
+@proves("MOD-43")
+def test_foreign_and_redacted_reasoning_is_not_sent_back(block: ReasoningBlock) -> None:
+    (message, _) = echoed(LLMMessage.assistant([block, CALL]), RESULT)
+    assert "reasoning_content" not in message
+
+
+@proves("MOD-43")
+def test_other_servers_get_none() -> None:
+    block = thought("a", "openai")
+    (message, _) = echoed(LLMMessage.assistant([block, CALL]), RESULT, echoes="never", provider="openai")
+    assert "reasoning_content" not in message
+
+
+def text_of(*blocks: Any, **options: Any) -> Any:
+    messages = echoed(LLMMessage.assistant(list(blocks)), echoes="never", provider="openai", **options)
+    return messages[0]["content"] if messages else None
+
+
+@proves("MOD-44")
+def test_reasoning_as_text_stands_in_front_of_the_text() -> None:
+    foreign = thought("hmm", "anthropic")
+    redacted = thought("", "anthropic", redacted_data="zzz")
+    answer = TextBlock(text="So.")
+    assert text_of(foreign, answer) == "So."
+    assert text_of(foreign, answer, preserve_reasoning_as_text=True) == "<thinking>hmm</thinking>So."
+    assert text_of(answer, foreign, preserve_reasoning_as_text=True) == "So.<thinking>hmm</thinking>"
+    assert text_of(redacted, answer, preserve_reasoning_as_text=True) == "<thinking>[redacted]</thinking>So."
+    assert text_of(foreign, preserve_reasoning_as_text=True) == "<thinking>hmm</thinking>"
+    assert text_of(foreign) is None
+    assert text_of(thought("", "anthropic"), preserve_reasoning_as_text=True) is None
+
+
+@pytest.mark.parametrize(
+    ("compress", "length"),
+    [(None, 1_200), (True, 1_200), (False, 5_000), (ReasoningCompression(min_chars=32), 32)],
+)
+@proves("MOD-44")
+def test_reasoning_as_text_is_cut(compress: Any, length: int) -> None:
+    text = text_of(thought("x" * 5_000), preserve_reasoning_as_text=True, compress_reasoning_text=compress)
+    inner = text.removeprefix("<thinking>").removesuffix("</thinking>")
+    assert len(inner) == length
+    assert ("...[truncated]..." in inner) == (length < 5_000)

@@ -18,6 +18,7 @@ from tests.support import proves
         ("", {}),
         ("  \n", {}),
         ('{"code": "a\nb\tc"}', {"code": "a\nb\tc"}),
+        ('"{\\"q\\": 1}"', {"q": 1}),
         ('{"emoji": "\\ud83c\\udf89", "half": "\\ud83c"}', {"emoji": "🎉", "half": "\ufffd"}),
     ],
 )
@@ -35,6 +36,8 @@ def test_arguments_that_can_be_read(raw: str, value: dict[str, Any]) -> None:
         ('{"a": 1, "b": oops}', "not valid JSON"),
         ("[1]", "must be a JSON object, got list"),
         ("null", "must be a JSON object"),
+        ('"text"', "must be a JSON object, got str"),
+        ('"[1]"', "must be a JSON object, got str"),
         ("[" * 100_000, "not valid JSON"),
         ("1" * 5_000, "not valid JSON"),
     ],

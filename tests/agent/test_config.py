@@ -136,3 +136,17 @@ async def test_copies_share_the_live_parts_only() -> None:
     assert len(first.get_history()) == 4
     assert len(second.get_history()) == 6
     assert adapter.calls[1].messages[-1] == LLMMessage.user("r")
+
+
+@proves("AGT-50")
+@pytest.mark.parametrize("field", ["system_prompt", "description", "name"])
+def test_texts_that_no_provider_can_be_sent_are_refused(field: str) -> None:
+    fields: dict[str, Any] = {"name": "x", "model": "m", field: "broken \ud83d"}
+    with pytest.raises(ConfigurationError, match="surrogate|unicode"):
+        AgentConfig(**fields)
+
+
+@proves("AGT-52")
+def test_an_unknown_provider_is_told_before_a_missing_model() -> None:
+    with pytest.raises(ConfigurationError, match="nobody"):
+        Agent(AgentConfig("x", provider="nobody"))

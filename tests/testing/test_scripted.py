@@ -133,17 +133,30 @@ async def test_an_exception_is_raised_by_chat_and_is_the_last_event_of_a_stream(
 
 
 @proves("TST-4")
-async def test_an_exception_class_and_a_raising_callable_do_too() -> None:
+async def test_an_exception_class_and_an_adapter_error_of_a_function_do_too() -> None:
+    down = LLMServerError("down", provider="p", status=500)
+
     def fail(messages: list[LLMMessage], options: LLMChatOptions) -> str:
-        raise ZeroDivisionError
+        raise down
 
     adapter = ScriptedAdapter([KeyError, fail, fail])
     with pytest.raises(KeyError):
         await ask(adapter)
+    with pytest.raises(LLMServerError):
+        await ask(adapter)
+    assert await events_of(adapter) == [StreamEvent("error", down)]
+
+
+@proves("TST-4")
+async def test_a_fault_in_a_function_is_raised_also_by_a_stream() -> None:
+    def broken(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        raise ZeroDivisionError
+
+    adapter = ScriptedAdapter(broken)
     with pytest.raises(ZeroDivisionError):
         await ask(adapter)
-    (event,) = await events_of(adapter)
-    assert isinstance(event.data, ZeroDivisionError)
+    with pytest.raises(ZeroDivisionError):
+        await events_of(adapter)
 
 
 @proves("TST-4")

@@ -194,10 +194,7 @@ def key_terms(document: Document, count: int) -> list[str]:
     for stems in ranked:
         if len(chosen) == count or (len(chosen) >= _ENOUGH and totals[stems] == 1):
             break
-        part = next((at for at, other in enumerate(chosen) if _completes(stems, other, totals)), None)
-        if part is not None:
-            chosen[part] = stems
-        elif not any(_overlap(stems, other, totals) for other in chosen):
+        if not any(_overlap(stems, other, totals) for other in chosen):
             chosen.append(stems)
     return [names[stems] for stems in chosen]
 
@@ -248,16 +245,6 @@ def _overlap(stems: tuple[str, ...], chosen: tuple[str, ...], totals: Mapping[tu
     if is_cjk(stems[0]) and any(_contains(chosen, stems[at : at + 2]) for at in range(len(stems) - 1)):
         return True  # the other half of a word
     return _contains(stems, chosen) and totals[stems] < 0.4 * totals[chosen]
-
-
-def _completes(stems: tuple[str, ...], part: tuple[str, ...], totals: Mapping[tuple[str, ...], int]) -> bool:
-    """Tell whether a chosen phrase is most of the time only a part of this longer one."""
-    return (
-        len(stems) > len(part) > 1
-        and not is_cjk(stems[0])
-        and totals[stems] >= 0.6 * totals[part]
-        and _contains(stems, part)
-    )
 
 
 def _contains(longer: tuple[str, ...], shorter: tuple[str, ...]) -> bool:

@@ -25,7 +25,6 @@ from ...messages import (
     TextBlock,
     ToolResultBlock,
     ToolResultFilePart,
-    ToolResultImagePart,
     ToolResultTextPart,
     UrlSource,
 )
@@ -144,7 +143,7 @@ def _read_block(block: ContentBlock, turn: _Turn, request: Request) -> None:
                 turn.results.append(part.text)
             elif isinstance(part, ToolResultFilePart):
                 turn.results.extend(_file_text(part.filename, part.source, request))
-            elif isinstance(part, ToolResultImagePart):
+            else:
                 _count_image(part.source, request)
 
 

@@ -1,8 +1,9 @@
 """Which sentences of a document answer a question, judged by the words that they share.
 
-A sentence scores by the weight of the question's words in it (rare words weigh more), a little by those of its heading,
-and more when it has what the question word asks for: a year for "when", a name for "who". Invariant: deterministic,
-linear in the length of the document, and no sentence is returned that shares no word with the question.
+A sentence scores by the weight of the question's words in it (rare words weigh more), half as much by those of its
+heading, and more when it has what the question word asks for: a year for "when", a name for "who". Invariant:
+deterministic, linear in the length of the document, and no sentence is returned that shares no word with the question,
+itself or through its heading.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ __all__ = ["find_sentences"]
 
 _LEAST_COVERAGE = 0.3
 """The part of the question's weight that a sentence must have to count as a match."""
+_HEADING = 0.5  # what a word of the heading counts, against one of the sentence
 _MOST_TERMS = 50
 _MOST_UNKNOWN = 8  # words of a question that do not occur and whose longer and shorter forms are looked for
 _LEAST_START = 5  # characters that two such forms share
@@ -27,7 +29,7 @@ _ASKING = re.compile(
 _ASKING_WORDS = """
 according answer article briefly describe discuss document explain file find give know list look mention mentioned
 passage please question quick read say says search sentence show state stated summary tell text erkläre erklären nenne
-nennen zeige
+nennen zeige long lang lange old often oft alt
 """
 _ABOUT_ASKING = frozenset(map(Stems().__getitem__, _ASKING_WORDS.split()))
 """Words of a question that speak of asking, not of the matter."""
@@ -74,14 +76,13 @@ def find_sentences(document: Document, query: str, limit: int, *, least: float) 
     scores: dict[int, float] = {}
     heading_scores: dict[str, float] = {}
     for index, (sentence, terms) in enumerate(zip(document.sentences, document.terms, strict=True)):
-        matched = sum(wanted[term] for term in wanted.keys() & terms)
-        if not matched:
-            continue
         heading = sentence.heading
         if heading not in heading_scores:
             heading_scores[heading] = sum(wanted[term] for term in wanted.keys() & document.stems.terms(heading))
-        coverage = min((matched + 0.3 * heading_scores[heading]) / full, 1.0)
-        if coverage >= _LEAST_COVERAGE:
+        matched = sum(wanted[term] for term in wanted.keys() & terms)
+        gained = matched + _HEADING * heading_scores[heading]
+        if gained and gained >= _LEAST_COVERAGE * full:
+            coverage = min(gained / full, 1.0)
             cued = 1.3 if any(cue.search(sentence.text) for cue in cues) else 1.0
             long = 1 + 0.02 * max(len(terms) - 20, 0)
             scores[index] = coverage * cued * (0.6 + 0.4 * readability(sentence.text)) / long

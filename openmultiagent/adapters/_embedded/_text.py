@@ -250,7 +250,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _sentences(paragraphs: Iterator[_Paragraph]) -> Iterator[Sentence]:
-    for paragraph in paragraphs:
+    for paragraph in filter(lambda found: found.lines, paragraphs):
         for index, text in enumerate(split_sentences(_plain("\n".join(paragraph.lines)))):
             if _ALPHANUMERIC.search(text):
                 yield Sentence(text, paragraph.heading, opens_paragraph=index == 0, in_list=paragraph.in_list)

@@ -83,7 +83,7 @@ _SAME = {
 
 _SUFFIXES = (
     *("izations", "ization", "ations", "ation", "ments", "ment", "ings", "ions", "edly"),
-    *("ing", "ion", "ies", "ers", "ern", "est", "ed", "er", "es", "en", "em", "ly", "e", "s", "n", "y"),
+    *("ing", "ion", "ies", "ers", "ern", "est", "ed", "er", "es", "en", "em", "ly", "e", "s", "y"),
 )
 
 

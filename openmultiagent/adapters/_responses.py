@@ -1,0 +1,80 @@
+"""The adapter for OpenAI's Responses API, a second protocol beside "Chat Completions" with the same messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..messages import LLMMessage
+from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._openai import EventBody, KeyHeaders
+from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
+from ._responses_answer import AnswerReader, StreamReader
+from ._responses_request import encode_request
+from ._transport import TransportOptions
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["OpenAIResponsesAdapter"]
+
+_CAPABILITIES = AdapterCapabilities(read_only=True, structured_output=True, echoes_reasoning="own-issued")
+
+
+class OpenAIResponsesAdapter(WireAdapter):
+    """An adapter for OpenAI's Responses API.
+
+    It follows "Responses" of the OpenAI API reference and the types of OpenAI's own client ``openai`` 3.57, as of
+    November 2026 (``POST {base_url}/responses``, JSON or server-sent events). The server keeps nothing
+    (``store: false``): reasoning comes encrypted and goes back with the conversation. The settings ``top_k``,
+    ``min_p``, ``stop``, ``seed`` and the penalties have no place in this API and are left out.
+
+    Args:
+        name: The provider's name, for errors and as the provenance of reasoning.
+        base_url: The address up to and including the version.
+        api_key: Sent as a bearer token; without one no ``Authorization`` header is sent.
+        key_variable: Name of the environment variable that the key should have come from, when the server needs a key:
+            a call without a key then fails with an error that names it. The adapter itself reads no environment.
+        headers: Further headers; they win over the adapter's own.
+        transport: Timeouts and retries.
+        http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+
+    Raises:
+        ConfigurationError: The base URL, the key or a header cannot be sent.
+    """
+
+    capabilities = _CAPABILITIES
+    """The adapter reads a conversation in place, and sends back the reasoning that it issued itself."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "openai",
+        base_url: str,
+        api_key: str | None = None,
+        key_variable: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: TransportOptions | None = None,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        super().__init__(name=name, base_url=base_url, transport=transport, http_client=http_client)
+        self._own_headers = KeyHeaders(owner=name, api_key=api_key, key_variable=key_variable, headers=headers)
+
+    def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
+        content = encode_request(messages, options, stream=stream, adapter_name=self.name)
+        return WireRequest(f"{self._base_url}/responses", content, options.model)
+
+    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
+        return self._own_headers.get()
+
+    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
+        return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
+
+    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
+        return EventBody(StreamReader(provider=self.name, model=request.model, redact=self._redact))
+
+    def _is_over(self, reader: BodyReader) -> bool:
+        return isinstance(reader, EventBody) and reader.is_over
+
+    def _secrets(self) -> Iterable[str]:
+        return self._own_headers.secrets
