@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..egress import EgressPolicy
 from ..errors import ConfigurationError, LLMAuthenticationError
 from ..messages import LLMMessage
 from ._anthropic_answer import AnswerReader, StreamReader
@@ -43,15 +44,17 @@ class AnthropicAdapter(WireAdapter):
         headers: Further headers, such as ``anthropic-beta``; they win over the adapter's own.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
         prefill: What happens to a conversation that ends with an assistant message. Models since Claude 4.6 refuse it,
             so by default a short user message is added that asks to continue. True sends it as it is, for a model that
             continues such a message.
 
     Raises:
         ConfigurationError: The base URL, the key or a header cannot be sent.
+        EgressPolicyError: The policy does not allow the base URL.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all of them keywords, and most with a default
         self,
         *,
         name: str = _NAME,
@@ -61,9 +64,16 @@ class AnthropicAdapter(WireAdapter):
         headers: Mapping[str, str] | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
         prefill: bool = False,
     ) -> None:
-        super().__init__(name=name, base_url=base_url, transport=transport, http_client=http_client)
+        super().__init__(
+            name=name,
+            base_url=base_url,
+            transport=transport,
+            http_client=http_client,
+            egress_policy=egress_policy,
+        )
         self._url = f"{_root(self._base_url)}/v1/messages"
         self._prefill = prefill
         self._sent = {"anthropic-version": _VERSION}
@@ -107,6 +117,7 @@ def create(
     base_url: str | None = None,
     region: str | None = None,
     transport: TransportOptions | None = None,
+    egress_policy: EgressPolicy | None = None,
 ) -> AnthropicAdapter:
     """Return a new adapter; the environment is read now, never later, and an empty variable counts as none.
 
@@ -115,8 +126,10 @@ def create(
         base_url: The server's address; else ``ANTHROPIC_BASE_URL``, else the vendor's own.
         region: Refused: the provider has none.
         transport: Timeouts and retries.
+        egress_policy: Where requests may go; anywhere when it is None.
 
     Raises:
+        EgressPolicyError: The policy does not allow an address of the adapter.
         ConfigurationError: An argument or variable is not as it must be.
     """
     if region is not None:
@@ -130,6 +143,7 @@ def create(
         api_key=key,
         key_variable=_KEY_VARIABLE if _root(address) == _BASE_URL else None,
         transport=transport,
+        egress_policy=egress_policy,
     )
 
 

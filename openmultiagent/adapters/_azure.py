@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
+from ..egress import EgressPolicy, egress_unresolved
 from ..errors import ConfigurationError
 from ..messages import LLMMessage
 from ._http_adapter import WireRequest
@@ -48,14 +49,16 @@ class AzureOpenAIAdapter(ChatCompletions):
         deployment: The deployment for calls whose model is blank.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
         text_tool_calls: Whether tool calls are looked for in the text of answers that have none; ``auto`` is no.
         max_tokens_field: Where the limit of the answer goes; by default it is chosen by the name of the deployment.
 
     Raises:
         ConfigurationError: The endpoint, the key or the version cannot be sent.
+        EgressPolicyError: The policy does not allow the endpoint.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all of them keywords, and most with a default
         self,
         *,
         endpoint: str,
@@ -64,6 +67,7 @@ class AzureOpenAIAdapter(ChatCompletions):
         deployment: str | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
         text_tool_calls: bool | Literal["auto"] = "auto",
         max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
     ) -> None:
@@ -75,6 +79,7 @@ class AzureOpenAIAdapter(ChatCompletions):
             max_tokens_field=max_tokens_field,
             transport=transport,
             http_client=http_client,
+            egress_policy=egress_policy,
         )
         self._version = checked_header(api_version, owner=_NAME, what="api_version")
         self._deployment = (deployment or "").strip()
@@ -106,6 +111,7 @@ def create(
     base_url: str | None = None,
     region: str | None = None,  # noqa: ARG001 - the endpoint has its region
     transport: TransportOptions | None = None,
+    egress_policy: EgressPolicy | None = None,
 ) -> AzureOpenAIAdapter:
     """Return a new adapter; the environment is read now, never later, and an empty variable counts as none.
 
@@ -114,11 +120,15 @@ def create(
         base_url: The resource's endpoint; else ``AZURE_OPENAI_ENDPOINT``.
         region: Not used.
         transport: Timeouts and retries.
+        egress_policy: Where requests may go; anywhere when it is None.
 
     Raises:
+        EgressPolicyError: The policy does not allow the endpoint, or there is none to check.
         ConfigurationError: There is no endpoint, or an argument or variable is not as it must be.
     """
     endpoint = base_url or os.environ.get(_ENDPOINT_VARIABLE)
+    if not endpoint and egress_policy is not None:
+        raise egress_unresolved(_NAME, f"set {_ENDPOINT_VARIABLE}, or give base_url")
     if not endpoint:
         raise ConfigurationError(
             f"{_NAME} needs the endpoint of its resource: set {_ENDPOINT_VARIABLE}, or give base_url"
@@ -132,4 +142,5 @@ def create(
         api_version=os.environ.get(_VERSION_VARIABLE) or _VERSION,
         deployment=os.environ.get(_DEPLOYMENT_VARIABLE),
         transport=transport,
+        egress_policy=egress_policy,
     )

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ..egress import EgressPolicy
 from ..errors import AdapterError, ConfigurationError, LLMAuthenticationError
 from ..messages import LLMMessage
 from ._aws_credentials import (
@@ -57,10 +58,12 @@ class BedrockAdapter(WireAdapter):
         credentials_provider: Returns the access key for a request; wins over ``credentials``.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
         now: Tells the time that signatures are made for.
 
     Raises:
         ConfigurationError: The region, the address or the key cannot be sent.
+        EgressPolicyError: The policy does not allow the address.
     """
 
     def __init__(  # noqa: PLR0913 - all of them keywords with a default
@@ -74,12 +77,19 @@ class BedrockAdapter(WireAdapter):
         credentials_provider: CredentialsProvider | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
         now: Callable[[], datetime] = _now,
     ) -> None:
         if _REGION.fullmatch(region) is None:
             raise ConfigurationError(f"{name}: region must be a name such as us-east-1, got {region!r:.100}")
         address = base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
-        super().__init__(name=name, base_url=address, transport=transport, http_client=http_client)
+        super().__init__(
+            name=name,
+            base_url=address,
+            transport=transport,
+            http_client=http_client,
+            egress_policy=egress_policy,
+        )
         self._region = region
         self._api_key = checked_header(api_key, owner=name, what="api_key") if api_key else None
         self._credentials = credentials
@@ -121,7 +131,7 @@ class BedrockAdapter(WireAdapter):
                 credentials = await self._provider()
             except AdapterError:
                 raise
-            except Exception as error:  # a user's function may fail in any way
+            except Exception as error:  # isolation boundary: a user's function may fail in any way
                 raise self._refusal(f"credentials_provider failed with {type(error).__name__}") from error
         if not isinstance(credentials, AwsCredentials):
             raise self._refusal(f"credentials_provider must return AwsCredentials, got {type(credentials).__name__}")
@@ -156,6 +166,7 @@ def create(
     base_url: str | None = None,
     region: str | None = None,
     transport: TransportOptions | None = None,
+    egress_policy: EgressPolicy | None = None,
 ) -> BedrockAdapter:
     """Return a new adapter; the environment is read now, and an empty variable counts as none.
 
@@ -168,8 +179,10 @@ def create(
         base_url: Another address than that of the region.
         region: AWS's name of the region; else ``AWS_REGION``, else ``AWS_DEFAULT_REGION``, else ``us-east-1``.
         transport: Timeouts and retries.
+        egress_policy: Where requests may go; anywhere when it is None.
 
     Raises:
+        EgressPolicyError: The policy does not allow an address of the adapter.
         ConfigurationError: An argument or variable is not as it must be.
     """
     key = api_key or os.environ.get(_BEARER_VARIABLE) or None
@@ -182,4 +195,5 @@ def create(
         credentials=credentials,
         credentials_provider=SharedCredentialsFile.from_environment("bedrock") if needs_file else None,
         transport=transport,
+        egress_policy=egress_policy,
     )

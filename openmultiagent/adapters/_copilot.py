@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .._log import get_logger
+from ..egress import EgressPolicy, normalize_egress_policy
 from ..errors import LLMAuthenticationError
 from ..messages import LLMMessage
 from ._copilot_login import DeviceCodeCallback, SessionTokens, show_device_code
@@ -69,9 +70,11 @@ class CopilotAdapter(ChatCompletions):
             the login. Standard error is used by default.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
 
     Raises:
         ConfigurationError: The token cannot be sent.
+        EgressPolicyError: The policy does not allow an address that the calls or the login need.
     """
 
     def __init__(
@@ -82,8 +85,17 @@ class CopilotAdapter(ChatCompletions):
         on_device_code: DeviceCodeCallback | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
     ) -> None:
-        super().__init__(name=_NAME, base_url=_BASE_URL, profile=_PROFILE, transport=transport, http_client=http_client)
+        policy = normalize_egress_policy(egress_policy)
+        super().__init__(
+            name=_NAME,
+            base_url=_BASE_URL,
+            profile=_PROFILE,
+            transport=transport,
+            http_client=http_client,
+            egress_policy=policy,
+        )
         asks = on_device_code is not None or allow_device_login
         self._tokens = SessionTokens(
             provider=_NAME,
@@ -91,6 +103,9 @@ class CopilotAdapter(ChatCompletions):
             github_token=checked_header(github_token, owner=_NAME, what="github_token") if github_token else None,
             on_device_code=(on_device_code or show_device_code) if asks else None,
         )
+        if policy is not None:
+            for url in self._tokens.urls:
+                policy.check(url, provider=_NAME)
 
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
         request = super()._request(messages, options, stream=stream)
@@ -121,6 +136,7 @@ def create(
     base_url: str | None = None,
     region: str | None = None,  # noqa: ARG001 - the service has one address
     transport: TransportOptions | None = None,
+    egress_policy: EgressPolicy | None = None,
 ) -> CopilotAdapter:
     """Return a new adapter that asks nobody to log in; the environment is read now, never later.
 
@@ -129,14 +145,16 @@ def create(
         base_url: Not used, with a warning: the service has one address.
         region: Not used.
         transport: Timeouts and retries.
+        egress_policy: Where requests may go; anywhere when it is None.
 
     Raises:
+        EgressPolicyError: The policy does not allow an address of the adapter.
         ConfigurationError: The token cannot be sent.
     """
     if base_url is not None:
         _log.warning("copilot_base_url_ignored", hint="the service has one address")
     token = api_key or next(filter(None, map(os.environ.get, _KEY_VARIABLES)), None)
-    return CopilotAdapter(token, transport=transport)
+    return CopilotAdapter(token, transport=transport, egress_policy=egress_policy)
 
 
 def get_copilot_multiplier(model: str) -> float:

@@ -91,6 +91,12 @@ class SessionTokens:
         """What must be in no error."""
         return tuple(token for token in (self._github_token, self._token) if token)
 
+    @property
+    def urls(self) -> Iterable[str]:
+        """Where requests for tokens go."""
+        logs_in = self._github_token is None and self._on_device_code is not None
+        return (_TOKEN_URL, _DEVICE_URL, _ACCESS_URL) if logs_in else (_TOKEN_URL,)
+
     async def get(self) -> str:
         """Return a session token that is good for another minute at least.
 

@@ -167,19 +167,15 @@ class FallbackAdapter:
 
     async def _chat_once(self, link: _Link, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
         with anyio.move_on_after(self._attempt_timeout):
-            return link.checked(await link.adapter.chat(link.own(messages), options))
+            return await link.chat(messages, options)
         raise LLMCallTimeoutError(timeout=self._attempt_timeout)
 
     async def _events(
         self, link: _Link, messages: Sequence[LLMMessage], options: LLMChatOptions
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Yield the events of one model; the caller stops at its ``done`` or ``error``, of which there is at least one."""
-        stream = getattr(link.adapter, "stream", None)
+        """Yield the events of one model; there is a ``done`` or an ``error``, at which the caller stops."""
         try:
-            if stream is None:
-                for event in _pieces_of(await self._chat_once(link, messages, options)):
-                    yield event
-            async with _closing(stream(link.own(messages), options)) as events:
+            async with _closing(link.stream(messages, options)) as events:
                 following = await self._first(events)
                 while following is not None:
                     if following.type == "done":
@@ -215,9 +211,15 @@ class _Link:
     def options(self, options: LLMChatOptions) -> LLMChatOptions:
         return options if self.model is None else replace(options, model=self.model)
 
-    def own(self, messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
-        # What one adapter does to its messages must not reach the next.
-        return messages if self.capabilities.read_only else copy_messages(messages)
+    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        return self.checked(await self.adapter.chat(self._own(messages), options))
+
+    def stream(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> AsyncIterator[StreamEvent]:
+        stream = getattr(self.adapter, "stream", None)
+        if stream is None:
+            return self._in_one_piece(messages, options)
+        events: AsyncIterator[StreamEvent] = stream(self._own(messages), options)
+        return events
 
     def checked(self, response: object) -> LLMResponse:
         if isinstance(response, LLMResponse):
@@ -225,6 +227,16 @@ class _Link:
         name = self.adapter.name
         text = f"adapter {name!r} must return an LLMResponse, got {response!r:.100}"
         raise LLMProtocolError(text, provider=name, retryable=False)
+
+    async def _in_one_piece(
+        self, messages: Sequence[LLMMessage], options: LLMChatOptions
+    ) -> AsyncGenerator[StreamEvent, None]:
+        for event in _pieces_of(await self.chat(messages, options)):
+            yield event
+
+    def _own(self, messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
+        # What one adapter does to its messages must not reach the next.
+        return messages if self.capabilities.read_only else copy_messages(messages)
 
 
 def _checked_links(entries: object) -> list[_Link]:

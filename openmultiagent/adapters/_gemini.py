@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ..egress import EgressPolicy
 from ..errors import LLMAuthenticationError
 from ..messages import LLMMessage
 from ._gemini_answer import AnswerReader, StreamReader
@@ -45,9 +46,11 @@ class GeminiAdapter(WireAdapter):
             a call without a key then fails with an error that names it. The adapter itself reads no environment.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
 
     Raises:
         ConfigurationError: The base URL or the key cannot be sent.
+        EgressPolicyError: The policy does not allow the base URL.
     """
 
     def __init__(
@@ -59,8 +62,15 @@ class GeminiAdapter(WireAdapter):
         key_variable: str | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
     ) -> None:
-        super().__init__(name=name, base_url=base_url, transport=transport, http_client=http_client)
+        super().__init__(
+            name=name,
+            base_url=base_url,
+            transport=transport,
+            http_client=http_client,
+            egress_policy=egress_policy,
+        )
         self._api_key = checked_header(api_key, owner=name, what="api_key") if api_key else None
         self._missing_key = key_variable if not api_key else None
         self._root = self._base_url if _VERSIONED.search(self._base_url) else f"{self._base_url}/{_VERSION}"
@@ -96,6 +106,7 @@ def create(
     base_url: str | None = None,
     region: str | None = None,  # noqa: ARG001 - other providers have regions
     transport: TransportOptions | None = None,
+    egress_policy: EgressPolicy | None = None,
 ) -> GeminiAdapter:
     """Return a new adapter; the environment is read now, never later, and an empty variable counts as none.
 
@@ -104,8 +115,10 @@ def create(
         base_url: The server's address; Google's unless given.
         region: Not used.
         transport: Timeouts and retries.
+        egress_policy: Where requests may go; anywhere when it is None.
 
     Raises:
+        EgressPolicyError: The policy does not allow an address of the adapter.
         ConfigurationError: An argument or variable is not as it must be.
     """
     key = api_key or next(filter(None, map(os.environ.get, _KEY_VARIABLES)), None)
@@ -115,4 +128,5 @@ def create(
         api_key=key,
         key_variable=_KEY_VARIABLES[0] if own else None,
         transport=transport,
+        egress_policy=egress_policy,
     )

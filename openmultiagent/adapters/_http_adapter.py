@@ -1,8 +1,8 @@
 """What requests of several vendors' own protocols have in common, and the course of a call over HTTP.
 
 Not here: what requests and answers mean. Invariants of ``WireAdapter``: what cannot be sent raises before any request;
-whatever fails later is an ``AdapterError``, and in a stream its last event; cancellation passes through and closes the
-response.
+whatever fails later is an ``AdapterError``, or an ``EgressPolicyError``, and in a stream its last event; cancellation
+passes through and closes the response.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import anyio
 
 from .._version import __version__
-from ..errors import AdapterError, ConfigurationError
+from ..egress import EgressPolicy, normalize_egress_policy
+from ..errors import AdapterError, ConfigurationError, EgressPolicyError
 from ..messages import LLMMessage
 from ..redaction import REDACTED, redact_sensitive_text
 from ._faults import request_id_of
@@ -71,9 +72,11 @@ class WireAdapter(ABC):
         base_url: The server's address.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
 
     Raises:
         ConfigurationError: The base URL cannot be used.
+        EgressPolicyError: The policy does not allow it.
     """
 
     capabilities: AdapterCapabilities = AdapterCapabilities(read_only=True, echoes_reasoning="own-issued")
@@ -86,11 +89,19 @@ class WireAdapter(ABC):
         base_url: str,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
     ) -> None:
         self.name = name
         self._base_url = checked_base_url(base_url, owner=name)
+        policy = normalize_egress_policy(egress_policy)
+        if policy is not None:
+            policy.check(self._base_url, provider=name)
         self._transport = HttpTransport(
-            provider=name, options=transport or TransportOptions(), http_client=http_client, redact=self._redact
+            provider=name,
+            options=transport or TransportOptions(),
+            http_client=http_client,
+            redact=self._redact,
+            egress_policy=policy,
         )
 
     async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
@@ -105,6 +116,7 @@ class WireAdapter(ABC):
             ConfigurationError: An option cannot be sent; no request was made.
             AdapterError: A block cannot be expressed (no request was made), or the provider refused, failed or could
                 not be reached.
+            EgressPolicyError: The policy does not allow the request, or the server redirects it.
         """
         request = self._request(messages, options, stream=False)
         response = await self._post(request)
@@ -133,7 +145,7 @@ class WireAdapter(ABC):
             async with aclosing(self._events(request)) as events:
                 async for event in events:
                     yield event
-        except AdapterError as error:
+        except (AdapterError, EgressPolicyError) as error:
             yield StreamEvent("error", error)
 
     async def aclose(self) -> None:

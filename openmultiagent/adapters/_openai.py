@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from ..egress import EgressPolicy
 from ..errors import LLMAuthenticationError
 from ..messages import LLMMessage
 from ._http_adapter import BodyReader, WireAdapter, WireRequest
@@ -131,9 +132,10 @@ class ChatCompletions(WireAdapter):
         empty_content: What an assistant message without text has as its content.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones.
+        egress_policy: Where requests may go.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all of them keywords, and most with a default
         self,
         *,
         name: str,
@@ -144,8 +146,15 @@ class ChatCompletions(WireAdapter):
         empty_content: str | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
     ) -> None:
-        super().__init__(name=name, base_url=base_url, transport=transport, http_client=http_client)
+        super().__init__(
+            name=name,
+            base_url=base_url,
+            transport=transport,
+            http_client=http_client,
+            egress_policy=egress_policy,
+        )
         self._profile = profile
         self._text_tool_calls = text_tool_calls
         self._max_tokens_field = max_tokens_field
@@ -204,6 +213,7 @@ class OpenAIAdapter(ChatCompletions):
         headers: Further headers; they win over the adapter's own.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
         profile: How the server departs from the protocol.
         text_tool_calls: Whether tool calls are looked for in the text of answers that have none, since small models on
             own servers often write them there. ``auto`` does so everywhere but at the known vendors.
@@ -213,6 +223,7 @@ class OpenAIAdapter(ChatCompletions):
 
     Raises:
         ConfigurationError: The base URL, the key or a header cannot be sent.
+        EgressPolicyError: The policy does not allow the base URL.
     """
 
     def __init__(  # noqa: PLR0913 - all of them keywords, and most with a default
@@ -225,6 +236,7 @@ class OpenAIAdapter(ChatCompletions):
         headers: Mapping[str, str] | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
         profile: OpenAIProfile | None = None,
         text_tool_calls: bool | Literal["auto"] = "auto",
         max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
@@ -240,6 +252,7 @@ class OpenAIAdapter(ChatCompletions):
             empty_content=empty_content,
             transport=transport,
             http_client=http_client,
+            egress_policy=egress_policy,
         )
         self._own_headers = KeyHeaders(owner=name, api_key=api_key, key_variable=key_variable, headers=headers)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
+from ..egress import EgressPolicy, normalize_egress_policy
 from ..errors import ConfigurationError
 from . import _anthropic, _azure, _bedrock, _copilot, _gemini
 from ._embedded import EmbeddedAdapter
@@ -30,6 +31,7 @@ class _Factory(Protocol):
         base_url: str | None = None,
         region: str | None = None,
         transport: TransportOptions | None = None,
+        egress_policy: EgressPolicy | None = None,
     ) -> LLMAdapter: ...
 
 
@@ -60,6 +62,7 @@ def create_adapter(
     region: str | None = None,
     api: str | None = None,
     transport: TransportOptions | None = None,
+    egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
 ) -> LLMAdapter:
     """Return a new adapter for a provider; nothing is sent before its first call.
 
@@ -75,11 +78,16 @@ def create_adapter(
         region: The region, for ``bedrock``.
         api: The protocol, for ``openai``: ``chat`` or ``responses``.
         transport: Timeouts and retries.
+        egress_policy: Where requests may go, as an ``EgressPolicy`` or a mapping with its fields; anywhere when it is
+            None. The address is checked before anything is built, and every request once more. An adapter without
+            requests has nothing to check.
 
     Raises:
+        EgressPolicyError: It is no policy, it does not allow an address of the provider, or there is no address yet.
         ConfigurationError: The provider is unknown, or an argument or variable is not as it must be.
     """
     name = str(provider)
+    policy = normalize_egress_policy(egress_policy)
     if name not in provider_names():
         known = ", ".join(provider_names())
         raise ConfigurationError(
@@ -94,10 +102,10 @@ def create_adapter(
         return EmbeddedAdapter()
     factory = _FACTORIES.get(name)
     if factory is not None:
-        return factory(api_key=api_key, base_url=base_url, region=region, transport=transport)
+        return factory(api_key=api_key, base_url=base_url, region=region, transport=transport, egress_policy=policy)
     vendor = VENDORS[name]
     address = checked_base_url(base_url or _variable(vendor.base_url_variable) or vendor.base_url, owner=name)
-    return _openai_adapter(name, vendor, address, api_key, transport, responses=api == "responses")
+    return _openai_adapter(name, vendor, address, api_key, transport, policy, responses=api == "responses")
 
 
 def _check_choices(provider: str, *, region: str | None, api: str | None) -> None:
@@ -115,6 +123,7 @@ def _openai_adapter(
     address: str,
     api_key: str | None,
     transport: TransportOptions | None,
+    policy: EgressPolicy | None,
     *,
     responses: bool,
 ) -> LLMAdapter:
@@ -130,6 +139,7 @@ def _openai_adapter(
             key_variable=key_variable,
             headers=headers,
             transport=transport,
+            egress_policy=policy,
         )
     return OpenAIAdapter(
         name=name,
@@ -138,6 +148,7 @@ def _openai_adapter(
         key_variable=key_variable,
         headers=headers,
         transport=transport,
+        egress_policy=policy,
         profile=vendor.profile,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..egress import EgressPolicy
 from ..messages import LLMMessage
 from ._http_adapter import BodyReader, WireAdapter, WireRequest
 from ._openai import EventBody, KeyHeaders
@@ -38,9 +39,11 @@ class OpenAIResponsesAdapter(WireAdapter):
         headers: Further headers; they win over the adapter's own.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
+        egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
 
     Raises:
         ConfigurationError: The base URL, the key or a header cannot be sent.
+        EgressPolicyError: The policy does not allow the base URL.
     """
 
     capabilities = _CAPABILITIES
@@ -56,8 +59,15 @@ class OpenAIResponsesAdapter(WireAdapter):
         headers: Mapping[str, str] | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
+        egress_policy: EgressPolicy | None = None,
     ) -> None:
-        super().__init__(name=name, base_url=base_url, transport=transport, http_client=http_client)
+        super().__init__(
+            name=name,
+            base_url=base_url,
+            transport=transport,
+            http_client=http_client,
+            egress_policy=egress_policy,
+        )
         self._own_headers = KeyHeaders(owner=name, api_key=api_key, key_variable=key_variable, headers=headers)
 
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:

@@ -19,9 +19,10 @@ from ._pieces import made_tool_use, text_of
 __all__ = ["extract_tool_calls"]
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_OBJECT = re.compile(r'\{\s*["}]')
+_OBJECT = re.compile(r'\{\s*+(?:\}|"(?:[^"\\]|\\.)*+"\s*+:)', re.DOTALL)
+"""An object that is empty or has a key: most braces of a text are neither."""
 _ARGUMENTS = ("arguments", "parameters", "input")
-_WORK_PER_CHARACTER = 64
+_WORK_PER_CHARACTER = 256
 """How often, in effect, the text may be read: one that is made of broken JSON would be read again from each brace."""
 
 _numbers = count(1)
@@ -69,7 +70,7 @@ def _objects(text: str) -> Iterator[object]:
             found, at = _decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             end = getattr(error, "pos", len(text))
-            work -= end - start + end // 64  # reading, and counting the lines before the fault
+            work -= end - start + end  # reading, and counting the lines up to the fault
             at = start + 1
         else:
             yield found

@@ -469,7 +469,7 @@ def test_no_bytes_raise_anything_but_an_adapter_error(body: bytes) -> None:
         read(body)
 
 
-_good = (
+_good: st.SearchStrategy[dict[str, Any]] = (
     st.builds(lambda text: {"text": text}, st.text(max_size=6))
     | st.builds(
         lambda text, signature: {"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}},

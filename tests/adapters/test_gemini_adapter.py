@@ -2,6 +2,7 @@
 
 import copy
 import json
+from typing import Any
 
 import anyio
 import httpx
@@ -44,7 +45,7 @@ STREAM = (
     '"usageMetadata":{"promptTokenCount":3,"thoughtsTokenCount":2,"candidatesTokenCount":4},"responseId":"r1",'
     '"modelVersion":"gemini-x"}\n\n'
 ).encode()
-CONTENT = [
+CONTENT: list[Any] = [
     ReasoningBlock(text="Let me\u2028", provenance="gemini"),
     TextBlock(text="Grüße 🎉"),
     ToolUseBlock(id="c1", name="search", input={"q": 1}, signature="sig"),
@@ -232,7 +233,7 @@ async def test_the_delay_that_google_asks_for(respx_mock: respx.MockRouter) -> N
     with pytest.raises(LLMRateLimitError) as caught:
         await make().chat(HI, OPTIONS)
     assert caught.value.retry_after == 0.001
-    busy["error"]["details"] = [{"retryDelay": "soon"}, 7]  # type: ignore[index]
+    busy["error"]["details"] = [{"retryDelay": "soon"}, 7]
     respx_mock.post(URL).mock(return_value=httpx.Response(429, json=busy, headers={"retry-after": "3"}))
     with pytest.raises(LLMRateLimitError) as caught:
         await make().chat(HI, OPTIONS)

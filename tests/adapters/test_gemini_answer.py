@@ -403,7 +403,7 @@ def test_no_chunk_raises_anything_but_an_adapter_error(payloads: list[Any]) -> N
         assert [event.type for event in stream(*payloads)].count("done") == 1
 
 
-_good_part = (
+_good_part: st.SearchStrategy[dict[str, Any]] = (
     st.builds(lambda text: {"text": text}, st.text(max_size=4))
     | st.builds(thought, st.text(max_size=4), st.sampled_from([None, "s"]))
     | st.builds(lambda text: {"text": text, "thoughtSignature": "t"}, st.sampled_from(["", "x"]))

@@ -30,18 +30,20 @@ class CompactStep:
             ask: Not needed.
         """
         if view.whole(view.total) > self._strategy.limit:
-            self.shorten(view, view.head_end)
+            self.shorten(view, view.lead)
         return None
 
     def shorten(self, view: WorkingCopy, start: int) -> None:
-        """Shorten the messages between a position and the newest turns.
+        """Shorten the messages between a position and the newest turns, but what every strategy keeps.
 
         Args:
             view: The working copy.
             start: The first position that may be touched.
         """
         floor = max(start, self._sweep.position)
-        self._sweep.up_to(view, self._border(view, floor), start=start)
+        border = self._border(view, floor)
+        first, task = view.kept(border)
+        self._sweep.up_to(view, border, start=start, keep={*first, *task})
 
     def _border(self, view: WorkingCopy, floor: int) -> int:
         """Return the position that the newest turns begin at; looks at nothing before the floor."""

@@ -6,7 +6,7 @@ stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ...messages import (
     ContentBlock,
@@ -48,13 +48,14 @@ class Sweep:
         self.position = 0
         """What is before it has been looked at."""
 
-    def up_to(self, view: WorkingCopy, stop: int, *, start: int = 0) -> None:
+    def up_to(self, view: WorkingCopy, stop: int, *, start: int = 0, keep: Collection[int] = ()) -> None:
         """Rewrite the messages that have not been looked at.
 
         Args:
             view: The working copy.
             stop: Position behind the last one.
             start: Position of the first one that may be rewritten.
+            keep: Positions of those that may not.
         """
         if self._epoch != view.epoch:
             self._epoch, self.position = view.epoch, 0
@@ -66,7 +67,7 @@ class Sweep:
                 self._names.update(
                     (block.id, block.name) for block in message.content if isinstance(block, ToolUseBlock)
                 )
-            if position >= start:
+            if position >= start and position not in keep:
                 rewritten = self._rewrite(message, self._names)
                 if rewritten is not message:
                     view.replace(position, rewritten)

@@ -52,23 +52,25 @@ class ContextStep(Protocol):
         ...
 
 
-def with_note(head: Sequence[LLMMessage], tail: Sequence[LLMMessage], note: str) -> list[LLMMessage]:
-    """Return head and tail with a note on what stood between them, so that no two user messages meet there.
+def with_note(view: WorkingCopy, head: Sequence[int], tail: Sequence[int], note: str) -> list[LLMMessage]:
+    """Return messages with a note on what stood between, so that no two user messages meet there.
 
     Args:
-        head: System messages and, last, the first user message, if the conversation has one.
-        tail: Whole turns.
+        view: The working copy.
+        head: Positions of system messages and, last, of the first user message, if it is not in the tail.
+        tail: Positions of what follows; what answers what is complete in it.
         note: The text.
     """
     block = TextBlock.new(note)
-    messages = [*head, *tail]
+    messages = [view.messages[position] for position in (*head, *tail)]
     start = len(head)
     first = messages[start - 1] if start and messages[start - 1].role == Role.USER else None
     following = messages[start]
     if first is None:
         if following.role != Role.USER:
-            return [*head, LLMMessage.user_with_blocks([block]), *tail]
-        messages[start] = _noted(following, block)
+            messages.insert(start, LLMMessage.user_with_blocks([block]))
+        else:
+            messages[start] = _noted(following, block)
     elif following.role == Role.USER:
         joined = LLMMessage.user_with_blocks([*first.content, block, *following.content])
         messages[start - 1 : start + 1] = [joined]

@@ -7,6 +7,8 @@ failing summary never fails a run; a used-up budget does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..._log import get_logger
 from ...errors import CostBudgetExceededError, TokenBudgetExceededError
 from ...messages import LLMMessage, TextBlock
@@ -59,25 +61,28 @@ class SummarizeStep:
         size = view.total if sent is None or sent.size is None else sent.size
         if view.whole(size) <= self._strategy.limit:
             return sent
-        start = max(self._covered, view.head_end)
-        end = self._border(view)
+        start, end = max(self._covered, view.lead), self._border(view)
+        old = [position for position in range(start, end) if position not in (view.first_user, view.task)]
         # What is no larger than the summary itself is not worth another call.
-        if end <= start or sum(view.sizes[start:end]) < self._note_size:
+        if not old or sum(view.sizes[position] for position in old) < self._note_size:
             return sent
-        if len(view.messages) < self._wait_until or not await self._sum_up(view, ask, end):
+        if len(view.messages) < self._wait_until or not await self._sum_up(view, ask, old):
             self._compact.shorten(view, start)
+        else:
+            self._covered = end
         return self._current(view)
 
     def _current(self, view: WorkingCopy) -> Outgoing | None:
         if self._summary is None:
             return None
-        tail = slice(self._covered, len(view.messages))
-        messages = with_note(view.head, view.messages[tail], self._note)
-        return Outgoing(messages, view.head_size + self._note_size + sum(view.sizes[tail]))
+        head, task = view.kept(self._covered)
+        tail = [*task, *range(self._covered, len(view.messages))]
+        size = self._note_size + sum(view.sizes[position] for position in (*head, *tail))
+        return Outgoing(with_note(view, head, tail, self._note), size)
 
     def _border(self, view: WorkingCopy) -> int:
         """Return the position that the newest turns begin at: as many as fit, and the newest in any case."""
-        room = (view.room(self._strategy.limit) - view.head_size) // _KEPT_SHARE
+        room = view.room(self._strategy.limit) // _KEPT_SHARE
         turn = len(view.turns) - 1
         kept = sum(view.sizes[view.turns[turn] :])
         while turn > 0:
@@ -87,9 +92,8 @@ class SummarizeStep:
             turn -= 1
         return view.turns[turn]
 
-    async def _sum_up(self, view: WorkingCopy, ask: AskModel, end: int) -> bool:
-        old = range(self._covered or view.lead, end)
-        messages = [view.messages[position] for position in old if position != view.first_user]
+    async def _sum_up(self, view: WorkingCopy, ask: AskModel, old: Sequence[int]) -> bool:
+        messages = [view.messages[position] for position in old]
         try:
             response = await ask(
                 [summary_request(messages, self._summary)],
@@ -106,7 +110,7 @@ class SummarizeStep:
             self._wait_until = len(view.messages) + 2 ** min(self._failures, _MOST_DOUBLINGS)
             _log.warning("summary_failed", agent=self._agent, error=type(error).__name__, failures=self._failures)
             return False
-        self._summary, self._covered, self._failures = "".join(texts).strip(), end, 0
+        self._summary, self._failures = "".join(texts).strip(), 0
         self._note = summary_note(self._summary)
         self._note_size = view.size_of(LLMMessage.user(self._note))
         return True

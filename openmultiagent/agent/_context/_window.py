@@ -20,28 +20,21 @@ class WindowStep:
         self._wanted = 2 * strategy.max_turns
 
     async def outgoing(self, view: WorkingCopy, ask: AskModel) -> Outgoing | None:  # noqa: ARG002 - the protocol
-        """Return the head and the newest turns.
+        """Return the head, the run's prompt and the newest turns.
 
         Args:
             view: The working copy.
             ask: Not needed.
         """
         length = len(view.messages)
-        if length - view.head_end <= self._wanted:
-            return None
-        turn = len(view.turns) - 1
-        while length - view.turns[turn] < self._wanted:
+        turn = len(view.turns)
+        cut = length
+        while turn and length - cut < self._wanted:
             turn -= 1
-        cut = view.turns[turn]
-        if cut <= view.head_end:
+            cut = view.turns[turn]
+        head, task = view.kept(cut)
+        if cut <= len(head) + len(task):
             return None
-        # What the run is about must not slide out of it while its tools are at work.
-        task = [] if view.task is None or not view.head_end <= view.task < cut else [view.task]
-        kept = (view.first_user is not None) + len(task)
-        if cut - view.lead == kept:
-            return None
-        dropped = max(1, turn - view.lead - kept)
-        positions = [*task, *range(cut, length)]
+        dropped = max(1, turn - len(head) - len(task))
         note = f"[{dropped} earlier {'turn' if dropped == 1 else 'turns'} truncated]"
-        tail = [view.messages[position] for position in positions]
-        return Outgoing(with_note(view.head, tail, note))
+        return Outgoing(with_note(view, head, [*task, *range(cut, length)], note))

@@ -130,21 +130,17 @@ class WorkingCopy:
             return True
         return _has_results(message)
 
-    @property
-    def head(self) -> list[LLMMessage]:
-        """What every strategy keeps: the system messages in front, and the first user message."""
-        first = [] if self.first_user is None else [self.messages[self.first_user]]
-        return [*self.messages[: self.lead], *first]
+    def kept(self, cut: int) -> tuple[list[int], list[int]]:
+        """Return the positions of what is kept when everything before a cut is left out.
 
-    @property
-    def head_end(self) -> int:
-        """Position behind the head."""
-        return self.lead if self.first_user is None else self.first_user + 1
+        First what stands in front: the system messages, and the first user message. Then the prompt of the run, since
+        what the run is about must not be lost while its tools are at work. What stands behind the cut is in neither.
 
-    @property
-    def head_size(self) -> int:
-        """Tokens of the head."""
-        return sum(self.sizes[: self.lead]) + (0 if self.first_user is None else self.sizes[self.first_user])
+        Args:
+            cut: Position of the first message after the cut.
+        """
+        first, task = ([p] if p is not None and p < cut else [] for p in (self.first_user, self.task))
+        return [*range(self.lead), *first], [position for position in task if position not in first]
 
     def size_of(self, message: LLMMessage) -> int:
         """Return the tokens of one message.
