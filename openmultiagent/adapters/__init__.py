@@ -5,6 +5,8 @@ from ._azure import AzureOpenAIAdapter
 from ._call import ModelCall, ModelMiddleware, ModelNext, StreamSink, copy_options
 from ._copilot import CopilotAdapter, format_copilot_multiplier, get_copilot_multiplier
 from ._embedded import EmbeddedAdapter
+from ._fallback import FallbackAdapter, FallbackEntry
+from ._fallback_trail import FallbackAttempt, FallbackError, FallbackResponse
 from ._gemini import GeminiAdapter
 from ._openai import OpenAIAdapter
 from ._openai_profile import OpenAIProfile
@@ -33,6 +35,11 @@ __all__ = [
     "AzureOpenAIAdapter",
     "CopilotAdapter",
     "EmbeddedAdapter",
+    "FallbackAdapter",
+    "FallbackAttempt",
+    "FallbackEntry",
+    "FallbackError",
+    "FallbackResponse",
     "GeminiAdapter",
     "LLMAdapter",
     "LLMChatOptions",

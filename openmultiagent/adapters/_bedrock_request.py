@@ -88,8 +88,6 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
     more = _additional_fields(options)
     if more:
         body["additionalModelRequestFields"] = more
-    if not body["inferenceConfig"]:
-        del body["inferenceConfig"]
     return json_bytes(body)
 
 

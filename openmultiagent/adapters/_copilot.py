@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .._log import get_logger
@@ -110,24 +111,28 @@ class CopilotAdapter(ChatCompletions):
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
         request = super()._request(messages, options, stream=stream)
         extra = _VISION_HEADERS if _IMAGE in request.content else {}
-        return WireRequest(request.url, request.content, request.model, headers={**_EDITOR_HEADERS, **extra})
+        return replace(request, headers={**_EDITOR_HEADERS, **extra})
 
     async def _headers(self, request: WireRequest) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {await self._tokens.get()}", **request.headers}
+        return request.headers
 
     async def _post(self, request: WireRequest) -> httpx.Response:
         token = await self._tokens.get()
         try:
-            return await super()._post(request)
+            return await super()._post(_shown(token, request))
         except LLMAuthenticationError as error:
             if error.status != 401:
                 raise
-        # The service has ended the session before its time; a token that was renewed meanwhile stays.
+        # The service has ended the session before its time; one that was renewed meanwhile stays.
         self._tokens.forget(token)
-        return await super()._post(request)
+        return await super()._post(_shown(await self._tokens.get(), request))
 
     def _secrets(self) -> Iterable[str]:
         return self._tokens.secrets
+
+
+def _shown(token: str, request: WireRequest) -> WireRequest:
+    return replace(request, headers={"authorization": f"Bearer {token}", **request.headers})
 
 
 def create(

@@ -10,9 +10,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import anyio
+from typing_extensions import TypeVar
 
 from ..adapters import AdapterOwner, create_adapter
 from ..budget import BudgetScope, Limits
@@ -35,10 +36,10 @@ from ._stream import AgentStream
 
 __all__ = ["Agent"]
 
-Result = AgentRunResult[Any]
+T = TypeVar("T", default=Any)
 
 
-class Agent:
+class Agent(Generic[T]):
     """An agent that can be run, streamed, and talked to.
 
     ``run`` and ``stream`` are fresh conversations and may be used by several tasks at once; ``prompt`` goes on with the
@@ -52,15 +53,15 @@ class Agent:
         InvalidMessageError: Its ``history`` holds something that is no message.
     """
 
-    def __init__(self, config: AgentConfig | Mapping[str, Any]) -> None:
-        self.config = AgentConfig.of(config)
+    def __init__(self, config: AgentConfig[T] | Mapping[str, Any]) -> None:
+        self.config: AgentConfig[T] = AgentConfig.of(config)
         self.name = self.config.name
         self._owner = AdapterOwner(create_adapter)
         self._history: list[LLMMessage] = _initial_history(self.config)
         self._turn = anyio.Lock()
         lease_adapter(self.config, self._owner)  # a missing model or unknown provider shows here, not in the first run
 
-    def run(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> Coroutine[Any, Any, Result]:  # noqa: A002 - pinned
+    def run(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> Coroutine[Any, Any, AgentRunResult[T]]:  # noqa: A002 - pinned
         """Return a coroutine that runs a fresh conversation; the history is neither read nor changed.
 
         Args:
@@ -73,7 +74,7 @@ class Agent:
         messages = prepare_run_input(input).messages
         return self._execute(messages, cancel=cancel)
 
-    def stream(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> AgentStream:  # noqa: A002 - pinned
+    def stream(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> AgentStream[T]:  # noqa: A002 - pinned
         """Return the stream of a fresh conversation; the run starts when it is entered or iterated.
 
         Args:
@@ -86,12 +87,17 @@ class Agent:
         messages = prepare_run_input(input).messages
         run_id = new_run_id()
 
-        async def runner(sink: EventSink) -> Result:
+        async def runner(sink: EventSink) -> AgentRunResult[T]:
             return await self._execute(messages, cancel=cancel, sink=sink, run_id=run_id)
 
         return AgentStream(run_id, runner)
 
-    def prompt(self, input: AgentPromptInput, *, cancel: CancelToken | None = None) -> Coroutine[Any, Any, Result]:  # noqa: A002 - pinned
+    def prompt(
+        self,
+        input: AgentPromptInput,  # noqa: A002 - pinned
+        *,
+        cancel: CancelToken | None = None,
+    ) -> Coroutine[Any, Any, AgentRunResult[T]]:
         """Return a coroutine that adds a user turn to the history, runs it, and adds the answer.
 
         Turn and answer are added together, when the run has succeeded; a failed run leaves the history as it was.
@@ -127,13 +133,13 @@ class Agent:
     ) -> None:
         await self.aclose()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Agent:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Agent[T]:
         # Connections and locks are live handles; a copy has its own.
-        other = Agent(copy.deepcopy(self.config, memo))
+        other: Agent[T] = Agent(copy.deepcopy(self.config, memo))
         other._history = copy_messages(self._history)
         return other
 
-    async def _prompt(self, turn: LLMMessage, cancel: CancelToken | None) -> Result:
+    async def _prompt(self, turn: LLMMessage, cancel: CancelToken | None) -> AgentRunResult[T]:
         async with self._turn:
             result = await self._execute(copy_messages([*self._history, turn]), cancel=cancel)
             if result.success:
@@ -147,7 +153,7 @@ class Agent:
         cancel: CancelToken | None = None,
         sink: EventSink | None = None,
         run_id: str | None = None,
-    ) -> Result:
+    ) -> AgentRunResult[T]:
         identity = RunIdentity(new_run_id() if run_id is None else run_id)
         environment = RunEnvironment(
             identity=identity.with_trace(new_trace_id(), new_span_id()),

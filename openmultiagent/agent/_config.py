@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, fields, replace
-from typing import Annotated, Any, ClassVar
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Generic, Self
 
-from pydantic import Field, SkipValidation
+from pydantic import Field, SkipValidation, TypeAdapter
+from typing_extensions import TypeVar
 
 from .._spec import from_mapping, spec
 from ..adapters import LLMAdapter, ModelMiddleware, ModelSettings
@@ -15,15 +17,18 @@ from ..errors import ConfigurationError
 from ..messages import LLMMessage, coerce_messages
 from ..tools import Tool, ToolMiddleware
 from ..tools import tool as make_tool
+from ._structured import output_format
 
 __all__ = ["AgentConfig"]
+
+T = TypeVar("T", default=Any)
 
 Seconds = Annotated[float, Field(gt=0)]
 PositiveInt = Annotated[int, Field(ge=1)]
 
 
 @spec
-class AgentConfig:
+class AgentConfig(Generic[T]):
     """The definition of an agent: frozen, checked when it is made, good for any number of runs.
 
     Raises:
@@ -60,6 +65,10 @@ class AgentConfig:
     """Names of tools that are taken away again."""
     settings: SkipValidation[ModelSettings | None] = None
     """Sampling and provider settings."""
+    output_schema: SkipValidation[type[T] | TypeAdapter[T] | UnionType | None] = None
+    """What the answer has to be: any type that pydantic can describe, or a ``TypeAdapter``; see ``structured``."""
+    max_output_corrections: Annotated[int, Field(ge=0)] = 1
+    """How often an answer that does not match ``output_schema`` is given back to the model to be corrected."""
     max_turns: PositiveInt = 50
     """The most model calls in a run."""
     max_tokens: PositiveInt | None = None
@@ -84,6 +93,8 @@ class AgentConfig:
             _check_text(self.name, name, getattr(self, name))
         if self.adapter is not None:
             _check_adapter(self.name, self.adapter)
+        if self.output_schema is not None:
+            output_format(self.output_schema)
         own = {
             "history": () if self.history == () else tuple(coerce_messages(self.history, root="history")),
             "tools": tuple(self._as_tool(item) for item in _sequence(self.name, "tools", self.tools)),
@@ -97,7 +108,7 @@ class AgentConfig:
         self._check_tool_names()
 
     @classmethod
-    def of(cls, config: AgentConfig | Mapping[str, Any]) -> AgentConfig:
+    def of(cls, config: AgentConfig[T] | Mapping[str, Any]) -> AgentConfig[T]:
         """Return the config itself, or one made from a mapping with its fields.
 
         Args:
@@ -106,10 +117,10 @@ class AgentConfig:
         Raises:
             ConfigurationError: It is neither, or a field is wrong.
         """
-        if isinstance(config, cls):
+        if isinstance(config, AgentConfig):
             return config
         if isinstance(config, Mapping):
-            return from_mapping(cls, config)
+            return from_mapping(AgentConfig, config)
         raise ConfigurationError(f"config must be an AgentConfig or a mapping with its fields, got {config!r:.100}")
 
     @property
@@ -117,7 +128,7 @@ class AgentConfig:
         """The tools that the model is offered."""
         return tuple(item for item in self.tools if isinstance(item, Tool) and item.name not in self.disallowed_tools)
 
-    def replace(self, **changes: Any) -> AgentConfig:
+    def replace(self, **changes: Any) -> Self:
         """Return the config with some fields changed.
 
         Args:
@@ -125,9 +136,9 @@ class AgentConfig:
         """
         return replace(self, **changes)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> AgentConfig:
+    def __deepcopy__(self, memo: dict[int, Any]) -> AgentConfig[T]:
         # Adapters, hooks and tools are live handles: a copied definition uses the same ones.
-        shared = {"adapter", "tools", "before_run", "after_run", "model_middleware", "tool_middleware"}
+        shared = {"adapter", "output_schema", "tools", "before_run", "after_run", "model_middleware", "tool_middleware"}
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return AgentConfig(**{k: v if k in shared else copy.deepcopy(v, memo) for k, v in values.items()})
 

@@ -22,6 +22,7 @@ from ..errors import (
     InvalidMessageError,
     OpenMultiAgentError,
     RunError,
+    StructuredOutputValidationError,
     TokenBudgetExceededError,
 )
 from ..identity import copy_metadata
@@ -120,6 +121,8 @@ def _deadline(seconds: float | None) -> Iterator[anyio.CancelScope | None]:
 def _kind_of(error: Exception, runner: AgentRunner) -> ErrorKind | None:
     if error is runner.model.adapter_error:
         return "validation" if isinstance(error, ConfigurationError) else "provider"
+    if isinstance(error, StructuredOutputValidationError):
+        return "validation"
     if isinstance(error, InvalidMessageError):
         return "provider"  # what the adapter returned is no assistant turn
     if not isinstance(error, OpenMultiAgentError) or type(error) is RunError:
@@ -158,8 +161,8 @@ def _failed(
     failed = _result(
         progress, environment, status=status, stop_reason=_stop_reason(status), error_info=info, error=error
     )
-    if isinstance(error, TokenBudgetExceededError | CostBudgetExceededError):
-        return failed  # the answers before the limit still are the output
+    if isinstance(error, TokenBudgetExceededError | CostBudgetExceededError | StructuredOutputValidationError):
+        return failed  # the answers before the failure still are the output
     return failed.replace(output=info.message or "")
 
 
@@ -174,6 +177,7 @@ def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunSt
         success=status.code == "ok",
         status=status,
         output=progress.output(),
+        structured=progress.structured if status.code == "ok" else None,
         messages=progress.produced(),
         token_usage=environment.budget.usage,
         tool_calls=tuple(progress.records),

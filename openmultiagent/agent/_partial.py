@@ -1,19 +1,20 @@
 """A structured answer while it is being written.
 
-What is delivered are plain JSON prefixes of the final answer: the fields that are finished, each checked against the type,
-and the string that is just growing. A prefix is never contradicted by a later one: numbers and literals come only when
-they are complete. The text is scanned once; nothing is parsed twice.
+What is delivered are plain JSON prefixes of the final answer: the fields that are finished, each checked against the
+type, and the string that is just growing. A prefix is never contradicted by a later one: numbers and literals come
+only when they are complete. The text is scanned once; nothing is parsed twice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from typing_extensions import is_typeddict
 
-from ._structured import OutputFormat
+from ._structured import WRAPPER, OutputFormat
 
 __all__ = ["PartialReader"]
 
@@ -28,29 +29,10 @@ class PartialReader:
     def __init__(self, output: OutputFormat[Any]) -> None:
         self._fields = _field_adapters(output)
         self._item = _item_adapter(output)
-        self._restart()
+        self.restart()
 
     def restart(self) -> None:
         """Forget what was read: the answer begins anew."""
-        self._restart()
-
-    def feed(self, text: str) -> Iterator[dict[str, Any] | list[Any]]:
-        """Take in a piece and yield the prefix of the answer, if the piece has changed it.
-
-        Args:
-            text: The next piece of the answer.
-        """
-        self._text.append(text)
-        changed = False
-        for character in text:
-            changed = self._step(character) or changed
-        growing = self._growing()
-        if changed or (growing is not None and growing != self._last_growing):
-            self._last_growing = growing
-            yield self._prefix(growing)
-
-    def _restart(self) -> None:
-        self._text: list[str] = []
         self._root: str | None = None
         self._depth = 0
         self._in_string = False
@@ -61,6 +43,21 @@ class PartialReader:
         self._list: list[Any] = []
         self._last_growing: str | None = None
         self._finished = False
+
+    def feed(self, text: str) -> dict[str, Any] | list[Any] | None:
+        """Take in a piece and return the prefix of the answer, if the piece has changed it.
+
+        Args:
+            text: The next piece of the answer.
+        """
+        changed = False
+        for character in text:
+            changed = self._step(character) or changed
+        growing = self._growing()
+        if changed or (growing is not None and growing != self._last_growing):
+            self._last_growing = growing
+            return self._prefix(growing)
+        return None
 
     def _step(self, character: str) -> bool:
         """Take in one character; say whether a field or item is finished by it."""
@@ -144,18 +141,21 @@ class PartialReader:
 
 
 def _field_adapters(output: OutputFormat[Any]) -> dict[str, TypeAdapter[Any]]:
-    kind = output.adapter._type  # noqa: SLF001 - pydantic offers no other way back to the type
     if output.is_wrapped:
-        return {"value": output.adapter}
+        return {WRAPPER: output.adapter}
+    kind = output.kind
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return {
             (field.alias or name): TypeAdapter(field.rebuild_annotation()) for name, field in kind.model_fields.items()
         }
+    if is_dataclass(kind) or is_typeddict(kind):
+        return {name: TypeAdapter(hint) for name, hint in get_type_hints(kind, include_extras=True).items()}
     return {}
 
 
 def _item_adapter(output: OutputFormat[Any]) -> TypeAdapter[Any] | None:
-    return None
+    arguments = get_args(output.kind)
+    return TypeAdapter(arguments[0]) if get_origin(output.kind) is list and arguments else None
 
 
 def _fits(adapter: TypeAdapter[Any] | None, text: str) -> bool:

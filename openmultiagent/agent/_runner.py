@@ -12,8 +12,9 @@ from dataclasses import fields
 from typing import Any
 
 from ..adapters import LLMAdapter, LLMChatOptions, ModelCall, StreamEvent
+from ..errors import StructuredOutputValidationError
 from ..events import Event
-from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, copy_blocks
+from ..messages import ContentBlock, LLMMessage, ReasoningBlock, TextBlock, ToolUseBlock, copy_blocks
 from ..outcome import StopReason
 from ._config import AgentConfig
 from ._environment import EventSink, RunEnvironment
@@ -29,6 +30,7 @@ from ._events import (
     copy_block,
 )
 from ._model_seam import ModelSeam
+from ._structured import OutputFormat, output_format
 from ._tool_seam import ToolSeam
 from ._turns import RunProgress
 
@@ -57,7 +59,9 @@ class AgentRunner:
         self.model = ModelSeam(config, adapter, environment)
         self._tools = ToolSeam(config, environment)
         self._provider = adapter.name
-        self._options = chat_options(config, adapter, self._tools)
+        self._output = None if config.output_schema is None else output_format(config.output_schema)
+        self._corrections = 0
+        self._options = chat_options(config, adapter, self._tools, self._output)
 
     async def run(self) -> None:
         """Go through the turns; why the run stopped is in the progress."""
@@ -65,16 +69,33 @@ class AgentRunner:
         while True:
             if progress.turns >= self._config.max_turns:
                 progress.stop_reason = "max_turns"
+                if self._output is not None:
+                    raise StructuredOutputValidationError(f"no answer within max_turns={self._config.max_turns} turns")
                 return
             progress.turns += 1
             calls = await self._ask()
             if not calls:
-                return
+                if self._output is None or self._accepts(self._output):
+                    return
+                continue
             if scope.overrun() is not None:
                 # The model would never see what these calls come to.
                 progress.close(_OVER_BUDGET)
                 return
             await self._run_tools(calls)
+
+    def _accepts(self, output: OutputFormat[Any]) -> bool:
+        """Read the answer as what was asked for; else have the model correct it, as often as it may."""
+        progress = self._progress
+        try:
+            progress.structured = output.read(progress.output())
+        except StructuredOutputValidationError as error:
+            self._corrections += 1
+            if self._corrections > self._config.max_output_corrections or progress.turns >= self._config.max_turns:
+                raise StructuredOutputValidationError(cause=error) from error
+            progress.conversation.append(LLMMessage.user(output.correction(error)))
+            return False
+        return True
 
     async def _ask(self) -> list[ToolUseBlock]:
         progress, sink = self._progress, self._environment.sink
@@ -164,20 +185,28 @@ class _TurnSink:
         await self._sink(kind(agent=self._agent, payload=payload))
 
 
-def chat_options(config: AgentConfig, adapter: LLMAdapter, tools: ToolSeam) -> LLMChatOptions:
+def chat_options(
+    config: AgentConfig, adapter: LLMAdapter, tools: ToolSeam, output: OutputFormat[Any] | None
+) -> LLMChatOptions:
     """Return the options of an agent's model calls.
 
     Args:
         config: The agent.
         adapter: Its adapter, whose name is the model when the agent has none.
         tools: The tools that the model is offered.
+        output: What the answer has to be.
     """
+    native = getattr(getattr(adapter, "capabilities", None), "structured_output", False)
+    prompt = config.system_prompt
+    if output is not None and not native:
+        prompt = output.instruction() if not prompt else f"{prompt}\n\n{output.instruction()}"
     settings = config.settings
     sampling = {} if settings is None else {item.name: getattr(settings, item.name) for item in fields(settings)}
     return LLMChatOptions(
         model=adapter.name if config.model is None else config.model,
-        system_prompt=config.system_prompt,
+        system_prompt=prompt,
         tools=tuple(tools.registry.definitions()),
         max_tokens=config.max_tokens,
+        output_schema=output.schema if output is not None and native else None,
         **sampling,
     )

@@ -11,18 +11,21 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Generic, Self, cast
 
 import anyio
 from anyio.lowlevel import checkpoint
+from typing_extensions import TypeVar
 
 from .._detached import Detached
 from ..events import Event
 from ..outcome import AgentRunResult, copy_result
 from ._environment import EventSink
-from ._events import AgentStreamEvent, StreamDone, StreamFailed
+from ._events import AgentStreamEvent, StreamDone, StreamFailed, TextDelta, TurnRestarted, TurnStarted
+from ._partial import PartialReader
+from ._structured import OutputFormat, output_format
 
-__all__ = ["AgentStream"]
+__all__ = ["AgentStream", "PartialStream"]
 
 _BUFFER = 64
 """Events that may wait for the consumer; then the run waits."""
@@ -31,7 +34,34 @@ _CHECKPOINT_EVERY = 16
 _LEAVE_TIMEOUT = 5.0
 """Seconds that ``async with`` waits at its end for a cancelled run."""
 
-Runner = Callable[[EventSink], Awaitable[AgentRunResult[Any]]]
+T = TypeVar("T", default=Any)
+Runner = Callable[[EventSink], Awaitable[AgentRunResult[T]]]
+
+
+class PartialStream:
+    """The prefixes of a structured answer, for one consumer.
+
+    Args:
+        stream: The stream of the run, which is consumed.
+        output: The format of the answer.
+    """
+
+    def __init__(self, stream: AgentStream[Any], output: OutputFormat[Any]) -> None:
+        self._stream = stream
+        self._reader = PartialReader(output)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        while True:
+            event = await anext(self._stream)
+            if isinstance(event, TurnStarted | TurnRestarted):
+                self._reader.restart()
+            elif isinstance(event, TextDelta):
+                prefix = self._reader.feed(event.data)
+                if prefix is not None:
+                    return prefix
 
 
 class _Channel:
@@ -83,7 +113,7 @@ class _Channel:
         return event
 
 
-class AgentStream:
+class AgentStream(Generic[T]):
     """The events of a run, for one consumer.
 
     Iterate it (``async for event in stream``), best inside ``async with stream:``, whose end cancels a run that is
@@ -91,18 +121,16 @@ class AgentStream:
     dropped, and waits for nothing. The run starts at the first step; the input was checked when the stream was made.
     """
 
-    def __init__(self, run_id: str, runner: Runner) -> None:
+    def __init__(self, run_id: str, runner: Runner[T]) -> None:
         self.run_id = run_id
         self._channel = _Channel()
         self._receiving = False
         self._started = False
         self._left = False
-        self._task: Detached[AgentRunResult[Any]] = Detached(
-            _body(run_id, self._channel, runner), context=copy_context()
-        )
+        self._task: Detached[AgentRunResult[T]] = Detached(_body(run_id, self._channel, runner), context=copy_context())
 
     @property
-    def result(self) -> AgentRunResult[Any]:
+    def result(self) -> AgentRunResult[T]:
         """The result of the run, after the stream has ended.
 
         Raises:
@@ -115,6 +143,20 @@ class AgentStream:
         if self._left or self._task.done:
             raise RuntimeError("the stream was left before its run ended, so there is no result")
         raise RuntimeError("the run has not ended: iterate the stream to its end before reading its result")
+
+    def partial(self, kind: Any) -> PartialStream:
+        """Return the answer while it is being written, as plain JSON prefixes; it consumes the stream.
+
+        Only finished fields are in a prefix, each checked against the type, and the string that is just growing; a
+        later prefix never contradicts an earlier one. The answer itself is ``result.structured`` afterwards.
+
+        Args:
+            kind: The ``output_schema`` of the agent.
+
+        Raises:
+            ConfigurationError: Pydantic cannot describe the type.
+        """
+        return PartialStream(self, output_format(kind))
 
     def __aiter__(self) -> Self:
         return self
@@ -166,9 +208,9 @@ class AgentStream:
             self._task.start()
 
 
-def _body(run_id: str, channel: _Channel, runner: Runner) -> Callable[[], Awaitable[AgentRunResult[Any]]]:
+def _body(run_id: str, channel: _Channel, runner: Runner[T]) -> Callable[[], Awaitable[AgentRunResult[T]]]:
     # A closure over the channel, not over the stream: the stream must be free to be collected.
-    async def run() -> AgentRunResult[Any]:
+    async def run() -> AgentRunResult[T]:
         async def send(event: Event[Any]) -> None:
             event.run_id = run_id
             await channel.send(event)

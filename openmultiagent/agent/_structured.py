@@ -7,6 +7,7 @@ loop, which feeds a failure back to the model.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -20,15 +21,17 @@ from typing_extensions import TypeVar
 
 from ..errors import ConfigurationError, StructuredOutputValidationError
 
-__all__ = ["OutputFormat", "output_format"]
+__all__ = ["WRAPPER", "OutputFormat", "output_format"]
 
 T = TypeVar("T", default=Any)
 
-_WRAPPER = "value"
+WRAPPER = "value"
+"""Name of the only field of an object that a value is wrapped in."""
 _MAX_ISSUES = 20
 _MAX_STARTS = 200
 """Places in a text at which a JSON value is looked for."""
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_OPENING = re.compile(r"[{\[]")
 _DECODER = json.JSONDecoder()
 
 _INSTRUCTION = """## Output Format (REQUIRED)
@@ -54,6 +57,9 @@ class OutputFormat(Generic[T]):
     """
 
     def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        if inspect.isroutine(kind):  # pydantic would describe its arguments
+            raise ConfigurationError(f"output_schema must be a type or a TypeAdapter, got the function {kind!r:.100}")
         try:
             self.adapter: TypeAdapter[T] = kind if isinstance(kind, TypeAdapter) else TypeAdapter(kind)
             schema = self.adapter.json_schema()
@@ -102,8 +108,8 @@ class OutputFormat(Generic[T]):
     def _validated(self, candidate: str) -> T:
         if self._wrapped:
             value = json.loads(candidate)
-            if isinstance(value, dict) and set(value) == {_WRAPPER}:
-                candidate = json.dumps(value[_WRAPPER])
+            if isinstance(value, dict) and set(value) == {WRAPPER}:
+                candidate = json.dumps(value[WRAPPER])
         return self.adapter.validate_json(candidate)
 
 
@@ -140,8 +146,8 @@ def _wrap(schema: dict[str, Any]) -> dict[str, Any]:
     inner = {key: value for key, value in schema.items() if key != "$defs"}
     wrapped: dict[str, Any] = {
         "type": "object",
-        "properties": {_WRAPPER: inner},
-        "required": [_WRAPPER],
+        "properties": {WRAPPER: inner},
+        "required": [WRAPPER],
         "additionalProperties": False,
     }
     return {**wrapped, "$defs": schema["$defs"]} if "$defs" in schema else wrapped
@@ -159,7 +165,7 @@ def _candidates(text: str) -> Iterator[str]:
     # Then the outermost brackets that hold valid JSON, from the left.
     position = 0
     for _ in range(_MAX_STARTS):
-        found = re.compile(r"[{\[]").search(text, position)
+        found = _OPENING.search(text, position)
         if found is None:
             return
         try:

@@ -7,6 +7,7 @@ result any more gets one that says so (``close``), whatever ended the run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..messages import (
     ContentBlock,
@@ -37,6 +38,8 @@ class RunProgress:
         self.turns = 0
         self.records: list[ToolCallRecord] = []
         self.stop_reason: StopReason = "end_turn"
+        self.structured: Any = None
+        """The answer as what was asked for."""
         self._input_length = len(messages)
         self._open: dict[str, ToolUseBlock] = {}
         self._finished: dict[str, ToolResultBlock] = {}

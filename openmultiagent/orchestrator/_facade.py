@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import anyio
 from opentelemetry.trace import TracerProvider
+from typing_extensions import TypeVar
 
 from .._detached import Detached
 from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
@@ -30,7 +31,7 @@ from ._execute import Machinery, execute
 
 __all__ = ["OpenMultiAgent"]
 
-Result = AgentRunResult[Any]
+T = TypeVar("T", default=Any)
 
 _DRAIN_TIMEOUT = 10.0
 """Seconds that ``aclose`` gives to evaluations that are still queued."""
@@ -100,7 +101,7 @@ class OpenMultiAgent:
 
     def run_agent(
         self,
-        config: AgentConfig | Mapping[str, Any],
+        config: AgentConfig[T] | Mapping[str, Any],
         input: AgentRunInput,  # noqa: A002 - the pinned name
         *,
         run_id: str | None = None,
@@ -108,7 +109,7 @@ class OpenMultiAgent:
         max_token_budget: int | None = None,
         max_cost_budget: float | None = None,
         cancel: CancelToken | None = None,
-    ) -> Coroutine[Any, Any, Result]:
+    ) -> Coroutine[Any, Any, AgentRunResult[T]]:
         """Return a coroutine that runs one agent in a fresh conversation.
 
         Args:
@@ -130,7 +131,7 @@ class OpenMultiAgent:
 
     def stream_agent(
         self,
-        config: AgentConfig | Mapping[str, Any],
+        config: AgentConfig[T] | Mapping[str, Any],
         input: AgentRunInput,  # noqa: A002 - the pinned name
         *,
         run_id: str | None = None,
@@ -138,7 +139,7 @@ class OpenMultiAgent:
         max_token_budget: int | None = None,
         max_cost_budget: float | None = None,
         cancel: CancelToken | None = None,
-    ) -> AgentStream:
+    ) -> AgentStream[T]:
         """Return the stream of a run: the same run as ``run_agent``, with its answer while it is being written.
 
         Args:
@@ -157,7 +158,7 @@ class OpenMultiAgent:
         agent, call = self._prepare(config, input, run_id, metadata, (max_token_budget, max_cost_budget))
         machinery, listeners = self._machinery, self._listeners
 
-        async def runner(sink: EventSink) -> Result:
+        async def runner(sink: EventSink) -> AgentRunResult[T]:
             bus = EventBus(call.identity.run_id, listeners)
             return await execute(machinery, call, agent, bus, cancel=cancel, sink=sink)
 
@@ -188,12 +189,12 @@ class OpenMultiAgent:
 
     def _prepare(
         self,
-        config: AgentConfig | Mapping[str, Any],
+        config: AgentConfig[T] | Mapping[str, Any],
         input: AgentRunInput,  # noqa: A002 - the pinned name
         run_id: str | None,
         metadata: Mapping[str, MetadataValue] | None,
         budgets: tuple[int | None, float | None],
-    ) -> tuple[AgentConfig, RunCall]:
+    ) -> tuple[AgentConfig[T], RunCall]:
         agent = self._with_defaults(AgentConfig.of(config))
         source = prepare_run_input(input)
         identity = RunIdentity(validate_run_id(run_id))
@@ -214,7 +215,7 @@ class OpenMultiAgent:
         )
         return agent, call
 
-    def _with_defaults(self, agent: AgentConfig) -> AgentConfig:
+    def _with_defaults(self, agent: AgentConfig[T]) -> AgentConfig[T]:
         defaults = self._defaults
         changes: dict[str, Any] = {}
         if agent.model is None and defaults["model"] is not None:

@@ -10,9 +10,16 @@ from typing import Any
 import anyio
 import pytest
 
-from openmultiagent.adapters import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
-from openmultiagent.adapters._fallback import FallbackAdapter, FallbackEntry
-from openmultiagent.adapters._fallback_trail import FallbackError, FallbackResponse
+from openmultiagent.adapters import (
+    AdapterCapabilities,
+    FallbackAdapter,
+    FallbackEntry,
+    FallbackError,
+    FallbackResponse,
+    LLMChatOptions,
+    LLMResponse,
+    StreamEvent,
+)
 from openmultiagent.errors import (
     AdapterError,
     ConfigurationError,
@@ -339,7 +346,7 @@ async def test_an_answer_that_is_none_is_a_lasting_failure(stream: bool) -> None
 
     class Wrong(Own):
         async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
-            return wrong
+            return wrong  # type: ignore[no-any-return]
 
     second = scripted("second", "Hello")
     error = await error_of(FallbackAdapter([Wrong(StreamEvent("done", wrong)), second]), stream=stream)
@@ -382,9 +389,7 @@ async def test_leaving_a_stream_closes_the_stream_of_the_model() -> None:
     closed = []
 
     class Closing(Own):
-        async def stream(  # type: ignore[override]
-            self, messages: Sequence[LLMMessage], options: LLMChatOptions
-        ) -> AsyncIterator[StreamEvent]:
+        async def stream(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> AsyncIterator[StreamEvent]:
             try:
                 yield StreamEvent("text", "Hel")
                 yield StreamEvent("text", "lo")

@@ -142,7 +142,7 @@ async def test_copies_share_the_live_parts_only() -> None:
 @pytest.mark.parametrize("field", ["system_prompt", "description", "name"])
 def test_texts_that_no_provider_can_be_sent_are_refused(field: str) -> None:
     fields: dict[str, Any] = {"name": "x", "model": "m", field: "broken \ud83d"}
-    with pytest.raises(ConfigurationError, match="surrogate|unicode"):
+    with pytest.raises(ConfigurationError, match=r"surrogate|unicode"):
         AgentConfig(**fields)
 
 

@@ -51,7 +51,8 @@ class CustomStep:
             raise RunError(f"{what} must return a list of messages: {error}") from error
         if not any(message.role in (Role.USER, Role.TOOL) for message in messages):
             raise RunError(f"{what} must return at least one user message: keep the prompt")
-        for fault in check_history(Conversation(messages)):
+        # Of the protocols, the one that minds least what stands between a call and its result.
+        for fault in check_history(Conversation(messages), dialect="anthropic"):
             if fault.code in _PAIRING:
                 raise RunError(f"{what} parted a tool call from its result: {fault.message}; {fault.repair}")
         return messages
