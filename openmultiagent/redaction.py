@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from ._patterns import lazy_pattern
+
 __all__ = ["REDACTED", "is_sensitive_name", "redact_sensitive_object", "redact_sensitive_text"]
 
 REDACTED = "[redacted]"
@@ -25,15 +27,15 @@ _FLAGS = re.ASCII | re.IGNORECASE
 
 # --- names -----------------------------------------------------------------------------------------------------------
 
-_TELLING = re.compile(
+_TELLING = lazy_pattern(
     r"api[-_. ]?key|secret(?!ar(?:y|ia|ies)|ion)|password|passwd|pwd|private[-_. ]?key|access[-_. ]?key"
     r"|(?:access|refresh|id|github)token|authorization|auth[-_. ]?token|cookie|session|credential|bearer",
     _FLAGS,
 )
-_TOKEN = re.compile(r"(?:.*[-_. ])?token|token[-_. ].*", _FLAGS | re.DOTALL)
-_AMOUNT = re.compile(r"[-_. ](?:budget|count|limit|usage|used|remaining|total|cost)s?\Z", _FLAGS)
+_TOKEN = lazy_pattern(r"(?:.*[-_. ])?token|token[-_. ].*", _FLAGS | re.DOTALL)
+_AMOUNT = lazy_pattern(r"[-_. ](?:budget|count|limit|usage|used|remaining|total|cost)s?\Z", _FLAGS)
 """The end of a name of a number, such as ``token_budget``: what it holds is no secret."""
-_HINT = re.compile(_TELLING.pattern + "|token", _FLAGS)
+_HINT = lazy_pattern(_TELLING.pattern + "|token", _FLAGS)
 """A text without a match has no sensitive name."""
 
 
@@ -51,23 +53,23 @@ def is_sensitive_name(name: str) -> bool:
 # --- text ------------------------------------------------------------------------------------------------------------
 # Every repetition below is possessive, or ends where it cannot match again: no input makes the time more than linear.
 
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = lazy_pattern(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
     r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-_BEARER = re.compile(r"\b(bearer[ \t]++)[a-z0-9._~+/=-]{8,}+", _FLAGS)
-_LITERAL = re.compile(
+_BEARER = lazy_pattern(r"\b(bearer[ \t]++)[a-z0-9._~+/=-]{8,}+", _FLAGS)
+_LITERAL = lazy_pattern(
     r"(?<![A-Za-z0-9])(?:sk-[\w-]{16,}+|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|AKIA[0-9A-Z]{16}"
     r"|xox[baprs]-[A-Za-z0-9-]{10,}+)[\w-]*+",  # with what is glued to it, so that no new name is left behind
     re.ASCII,
 )
-_USER_INFO = re.compile(r"""://(?:[^\s/?#@"'<>]*+@)++""")
+_USER_INFO = lazy_pattern(r"""://(?:[^\s/?#@"'<>]*+@)++""")
 
 _BEFORE = r"""(?:(?<!\\)(?P<before>\\*+["'])|(?<![\w-]))"""
 _NAME = r"(?P<name>(?:(?:api|private|access|secret)[ \t]++(?=key)|auth[ \t]++(?=token))?[\w-]++)"
 _AFTER = r"""(?P<after>\\*+["'])?+\]?+[ \t]*+(?:=>|:=|={1,3}|:)"""
-_KEY = re.compile(_BEFORE + _NAME + _AFTER, _FLAGS)
+_KEY = lazy_pattern(_BEFORE + _NAME + _AFTER, _FLAGS)
 _WORD = r"(?:[\w-]|\[redacted\])++"
 _NEXT_KEY = rf"""["']?{_WORD}["']?""" + r"(?:[ \t]++[:=](?!=)|:|=(?![=\s,;}\]]|\Z))"
 """What ends a value after a space: another name with its sign. A lone ``=`` at the end of a word is base64 padding."""
@@ -84,18 +86,18 @@ def _bare_value(stops: str, *more: str) -> re.Pattern[str]:
         rf"""\\*+["']{ends}""",
         r"""\\++(?!["'])""",
     ]
-    return re.compile(f"(?:{'|'.join(pieces)})*+", _FLAGS)
+    return lazy_pattern(f"(?:{'|'.join(pieces)})*+", _FLAGS)
 
 
 _BARE = _bare_value(r",;}\]", rf"[ \t]++(?!{_NEXT_KEY})", rf"&(?!{_WORD}=)")
 _BARE_AUTHORIZATION = _bare_value(",;}")
 _BARE_COOKIE = _bare_value(",")
-_BARE_QUERY = re.compile(r"""[^\s&#"'<>]*+""", _FLAGS)
+_BARE_QUERY = lazy_pattern(r"""[^\s&#"'<>]*+""", _FLAGS)
 
-_OPENING = re.compile(r"""\s*+(\\*+["'])""", re.ASCII)
-_CLOSING = {quote: re.compile(rf"(\\*+){quote}") for quote in "\"'"}
-_NESTING = re.compile(r'\\.|"(?:[^"\\]|\\.)*+"|([\[{])|[\]}]', re.DOTALL)
-_BLANKS = re.compile(r"[ \t]*+")
+_OPENING = lazy_pattern(r"""\s*+(\\*+["'])""", re.ASCII)
+_CLOSING = {quote: lazy_pattern(rf"(\\*+){quote}") for quote in "\"'"}
+_NESTING = lazy_pattern(r'\\.|"(?:[^"\\]|\\.)*+"|([\[{])|[\]}]', re.DOTALL)
+_BLANKS = lazy_pattern(r"[ \t]*+")
 
 
 def redact_sensitive_text(text: str, extra_patterns: Sequence[str | re.Pattern[str]] = ()) -> str:

@@ -105,13 +105,10 @@ class SessionTokens:
             AdapterError: GitHub failed or could not be reached.
         """
         token = self._current()
-        if token is None:
-            async with self._lock():
-                token = self._current()  # another call may have fetched it meanwhile
-                if token is None:
-                    token, self._expires_at = await self._exchange(await self._github())
-                    self._token = token
-        return token
+        if token is not None:
+            return token
+        async with self._lock():
+            return self._current() or await self._renewed()  # another call may have fetched it meanwhile
 
     def forget(self, token: str) -> None:
         """Do not use a token again, since the server refused it.
@@ -129,6 +126,10 @@ class SessionTokens:
         loop = anyio.lowlevel.current_token().native_token
         with self._locks_lock:
             return self._locks.setdefault(loop, anyio.Lock())
+
+    async def _renewed(self) -> str:
+        self._token, self._expires_at = await self._exchange(await self._github())
+        return self._token
 
     async def _github(self) -> str:
         if self._github_token is None:

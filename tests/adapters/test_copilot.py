@@ -202,7 +202,7 @@ async def test_one_session_serves_many_calls(github: GitHub) -> None:
 
 @proves("PRO-11")
 async def test_a_session_is_renewed_a_minute_before_its_end() -> None:
-    with respx.mock() as router:
+    with respx.mock(assert_all_called=False) as router:
         github = GitHub(router, [time.time() + 30, time.time() + 300])
         adapter = make()
         for _ in range(3):

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from openmultiagent import Agent, AgentConfig
 from openmultiagent.adapters import (
     AdapterCapabilities,
     FallbackAdapter,
@@ -529,3 +530,19 @@ def test_senseless_times_are_refused(seconds: Any) -> None:
         FallbackAdapter([GOOD], attempt_timeout=seconds)
     with pytest.raises(ConfigurationError, match="cool_down must be a number of seconds above 0"):
         FallbackAdapter([GOOD], cool_down=seconds)
+
+
+@both_ways
+@proves("FAL-1", "FAL-6")
+async def test_an_agent_runs_on_whatever_model_answers(stream: bool) -> None:
+    usage = TokenUsage(input_tokens=3, output_tokens=2)
+    adapter = FallbackAdapter([scripted("first", BUSY), (scripted("second", Scripted("Hello", usage=usage)), "big")])
+    agent = Agent(AgentConfig("a", adapter=adapter, model="small"))
+    if stream:
+        async with agent.stream("Hi") as events:
+            assert [event.type async for event in events][-1] == "done"
+        result = events.result
+    else:
+        result = await agent.run("Hi")
+    assert result.output == "Hello"
+    assert result.token_usage == usage + TokenUsage(unknown_calls=1)

@@ -6,12 +6,13 @@ for code only when a good part of its lines look like it, so a document with a f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+
+from ..._patterns import lazy_pattern
 
 __all__ = ["is_code", "prose_of_code"]
 
-_STATEMENT = re.compile(
+_STATEMENT = lazy_pattern(
     r"(?:def|class|async|fn|func|function|struct|enum|impl|interface|public|private|protected|static|void|const|let|var|val"
     r"|package|module|namespace|#include|#define|using|export)\s+[\w<*&.\"({]"
     r"|(?:import|from|use|require)\s+[\w.{*\"'@<]+(?:\s+(?:import|as|from)\s.*|;)?$"
@@ -19,10 +20,10 @@ _STATEMENT = re.compile(
     r"|(?:if|elif|for|while|with|except|switch|match|case|catch)\b.*[:{)]$"
     r"|@\w[\w.]*(?:\(|$)|\}|\]|\)"
 )
-_ASSIGNMENT = re.compile(r"[\w.\[\]\"', *&-]{1,60}(?::\s?[\w.\[\], |\"]{1,60})?\s(?:=|:=|\+=|-=|->)\s?(?:\S|$)")
-_BLOCK_END = re.compile(r"[{}();\[\\]$|\)[:,]$|=$|^[\w.]+\(.*\)$|^[\"'\w.*-]+(?:[:=]\s?[\"'\w.()\[\]]*)?,$")
-_COMMENT = re.compile(r"(?:#+!?|//+!?|/\*+|\*+/?|--+|;+|%+)\s+")
-_QUOTES = re.compile(r"^[rbuf]{0,2}(?:\"\"\"|''')|(?:\"\"\"|'''|\*+/)$")
+_ASSIGNMENT = lazy_pattern(r"[\w.\[\]\"', *&-]{1,60}(?::\s?[\w.\[\], |\"]{1,60})?\s(?:=|:=|\+=|-=|->)\s?(?:\S|$)")
+_BLOCK_END = lazy_pattern(r"[{}();\[\\]$|\)[:,]$|=$|^[\w.]+\(.*\)$|^[\"'\w.*-]+(?:[:=]\s?[\"'\w.()\[\]]*)?,$")
+_COMMENT = lazy_pattern(r"(?:#+!?|//+!?|/\*+|\*+/?|--+|;+|%+)\s+")
+_QUOTES = lazy_pattern(r"^[rbuf]{0,2}(?:\"\"\"|''')|(?:\"\"\"|'''|\*+/)$")
 _LONGEST_STATEMENT = 300  # characters; longer lines are text, or nothing that anyone wrote
 _SAMPLE = 2_000  # lines are enough to tell
 

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from ..._patterns import lazy_pattern
+
 __all__ = ["Intent", "IntentKind", "asks", "read_intent"]
 
 IntentKind = Literal["summary", "terms", "question", "search"]
@@ -25,12 +27,12 @@ class Intent:
     bullets: bool = False
 
 
-_SUMMARIZE = re.compile(
+_SUMMARIZE = lazy_pattern(
     r"\bsummari[sz]|\btl;?dr\b|\bcondense|\brecap\b|\bshorten\b|\bzusammenfass(?:en|t)?\b|\bfass\w*\b.{1,80}\bzusammen\b"
     "|\u603b\u7ed3|\u6982\u62ec|\u6982\u8ff0|\u6458\u8981|\u8981\u7d04|\u307e\u3068\u3081|\\br\u00e9sume|\\bresum[ei]",
     re.IGNORECASE,
 )
-_SUMMARY = re.compile(
+_SUMMARY = lazy_pattern(
     r"\bsummar(?:y|ies)\b|\boverview\b|\bgist\b|\bsynopsis\b|\bdigest\b|\bin (?:short|brief|a nutshell)\b"
     r"|\b(?:main|key|central|important) (?:points?|ideas?|takeaways?|facts?|findings?|messages?)\b"
     r"|\bwhat(?:'s|\u2019s|\s+(?:is|are|does|do))\b.{1,60}\b(?:about|say|saying)\W*$"
@@ -38,30 +40,30 @@ _SUMMARY = re.compile(
     "|\u8bb2\u4e86\u4ec0\u4e48|\u8bf4\u4e86\u4ec0\u4e48|\u5173\u4e8e\u4ec0\u4e48|\u8981\u70b9",
     re.IGNORECASE,
 )
-_TERMS = re.compile(
+_TERMS = lazy_pattern(
     r"\bkey[ -]?(?:terms?|words?|phrases?|topics?|concepts?)\b|\btopics\b|\btags\b"
     r"|\bschl(?:\u00fcsselw|agw)\w+|\bstichw(?:ort|\u00f6rter)\w*|\bmots[ -]cl\u00e9s|\bpalabras clave"
     "|\u5173\u952e\u8bcd|\u5173\u952e\u5b57|\u4e3b\u9898\u8bcd|\u30ad\u30fc\u30ef\u30fc\u30c9",
     re.IGNORECASE,
 )
-_QUESTION_WORD = re.compile(
+_QUESTION_WORD = lazy_pattern(
     r"\W*(?:and |so |then |please )?(?:who|whom|whose|when|where|why|which|what|how|wer|wen|wem|wessen|wann|wo|woher"
     r"|wohin|warum|weshalb|wieso|welche[rsmn]?|was|wie|wieviele?)\b",
     re.IGNORECASE,
 )
-_WHAT = re.compile(r"\W*(?:and |so |then |please )?(?:what|which|was|welche[rsmn]?)\b", re.IGNORECASE)
-_YES_OR_NO = re.compile(
+_WHAT = lazy_pattern(r"\W*(?:and |so |then |please )?(?:what|which|was|welche[rsmn]?)\b", re.IGNORECASE)
+_YES_OR_NO = lazy_pattern(
     r"\W*(?:is|are|was|were|do|does|did|has|have|had|will|ist|sind|hat|haben|gibt)\b", re.IGNORECASE
 )
-_QUESTION_MARK = re.compile(r"[?\uff1f]['\"\u201d\u2019)\s]*$")
-_CJK_QUESTION = re.compile(
+_QUESTION_MARK = lazy_pattern(r"[?\uff1f]['\"\u201d\u2019)\s]*$")
+_CJK_QUESTION = lazy_pattern(
     "\u4ec0\u4e48|\u8c01|\u54ea|\u4f55\u65f6|\u591a\u5c11|\u4e3a\u4ec0\u4e48|\u600e\u4e48|\u600e\u6837|\u51e0\u4e2a|\u5417"
     "|\u4f55\u4eba|\u3044\u3064|\u3069\u3053|\u306a\u305c"
 )
-_BULLETS = re.compile(
+_BULLETS = lazy_pattern(
     r"\bbullets?\b|\bpoints\b|\blist\b|\bitemi[sz]e|\bstichpunkt|\bliste\b|\u8981\u70b9|\u5217\u51fa", re.IGNORECASE
 )
-_COUNT = re.compile(
+_COUNT = lazy_pattern(
     r"\b(\d{1,2}|an?|single|one|two|three|four|five|six|seven|eight|nine|ten|eine[mnrs]?|zwei|drei|vier|f\u00fcnf|sechs"
     r"|sieben|acht|neun|zehn)[ -](?:[\w-]{1,20} ){0,2}(?:sentences?|bullets?|points?|lines?|key ?words?|phrases?|terms?"
     r"|topics?|tags|s\u00e4tze?n?|satz|stichw\w*|begriffe?n?)\b"

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..._patterns import lazy_pattern
 from ._text import MAX_SENTENCE, Sentence
 from ._words import CJK_STOP, WORD, Stems, is_cjk, without_urls
 
@@ -119,7 +120,7 @@ def _dot(vector: Vector, other: Vector) -> float:
 
 # --- what makes a sentence readable on its own -----------------------------------------------------------------------
 
-_DANGLING = re.compile(
+_DANGLING = lazy_pattern(
     r"(?:however|but|and|or|also|which|this|these|those|that|it|they|he|she|so|then|there|thus|therefore|instead|otherwise"
     r"|such|here|for (?:example|instance)|e\.g|i\.e|note|see|similarly|moreover|additionally|in addition|both"
     r"|the (?:latter|former)"
@@ -127,9 +128,9 @@ _DANGLING = re.compile(
     "|\u7136\u800c|\u4f46|\u6b64\u5916|\u56e0\u6b64|\u6240\u4ee5|\u5b83|\u8fd9|\u5176|\u4ed6|\u5979|\u3057\u304b\u3057",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!\u3002\uff01\uff0e][\"'\u201c\u201d\u00bb\u300d)]*$")
-_SYMBOLS = re.compile(r"[=_{}\[\]|/<>*#~\\:;@$^]|--")
-_LEGAL = re.compile(r"copyright \(c\)|\u00a9|all rights reserved|copyright \d{4}", re.IGNORECASE)
+_SENTENCE_END = lazy_pattern(r"[.!\u3002\uff01\uff0e][\"'\u201c\u201d\u00bb\u300d)]*$")
+_SYMBOLS = lazy_pattern(r"[=_{}\[\]|/<>*#~\\:;@$^]|--")
+_LEGAL = lazy_pattern(r"copyright \(c\)|\u00a9|all rights reserved|copyright \d{4}", re.IGNORECASE)
 
 
 def _place(index: int, sentence: Sentence) -> float:
@@ -162,7 +163,7 @@ def readability(text: str) -> float:
 
 # --- key terms -------------------------------------------------------------------------------------------------------
 
-_PART = re.compile(rf"{WORD.pattern}|[^\w\s]")
+_PART = lazy_pattern(rf"{WORD.pattern}|[^\w\s]")
 _LONGEST_PHRASE = 4
 _LONGEST_CJK = 4
 _ENOUGH = 5  # as many terms are enough to leave out the words that occur once

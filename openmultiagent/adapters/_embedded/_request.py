@@ -10,11 +10,11 @@ messages, never changes them.
 from __future__ import annotations
 
 import binascii
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ..._patterns import lazy_pattern
 from ...messages import (
     Base64Source,
     ContentBlock,
@@ -164,9 +164,9 @@ def _file_text(name: str, source: Source, request: Request) -> Iterator[str]:
 
 # --- instruction and material ----------------------------------------------------------------------------------------
 
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
-_FIRST_LINE = re.compile(r"[^\n]{1,400}[:.?!\uff1a\u3002\uff1f\uff01]\s*\n")
-_LEAD = re.compile(r"[^\n]{1,200}?(?:[:.?!]\s|[\uff1a\u3002\uff1f\uff01])")
+_BLANK_LINE = lazy_pattern(r"\n[ \t]*\n")
+_FIRST_LINE = lazy_pattern(r"[^\n]{1,400}[:.?!\uff1a\u3002\uff1f\uff01]\s*\n")
+_LEAD = lazy_pattern(r"[^\n]{1,200}?(?:[:.?!]\s|[\uff1a\u3002\uff1f\uff01])")
 
 
 def _split_blocks(texts: list[str]) -> tuple[str, list[str]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from ..._patterns import lazy_pattern
 from ._rank import Document, readability
 from ._words import Stems
 
@@ -22,7 +23,7 @@ _MOST_TERMS = 50
 _MOST_UNKNOWN = 8  # words of a question that do not occur and whose longer and shorter forms are looked for
 _LEAST_START = 5  # characters that two such forms share
 
-_ASKING = re.compile(
+_ASKING = lazy_pattern(
     "\u4ec0\u4e48\u65f6\u5019|\u4e3a\u4ec0\u4e48|\u4ec0\u4e48|\u8c01|\u54ea\u91cc|\u54ea\u4e9b|\u54ea\u4e2a|\u54ea|\u4f55\u65f6"
     "|\u591a\u5c11|\u600e\u4e48|\u600e\u6837|\u51e0\u4e2a|\u5417|\u5462|\u8bf7\u95ee|\u662f"
 )
@@ -42,7 +43,7 @@ _MONTH = (
     "|Dezember|century|Jahrhundert"
 )
 _CUES = [
-    (re.compile(asked, re.IGNORECASE), re.compile(told))
+    (lazy_pattern(asked, re.IGNORECASE), lazy_pattern(told))
     for asked, told in (
         (r"\b(?:who|whom|whose|wer|wen|wem)\b", r"(?<=[\w,] )[A-ZÀ-Þ][\w.]+|\b(?:by|von|vom)\b"),
         (r"\b(?:when|wann)\b", rf"\b\d{{4}}\b|\b\d{{1,2}}:\d{{2}}\b|\b(?:{_MONTH})\b"),

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..._patterns import lazy_pattern
 from ._code import is_code, prose_of_code
 from ._words import CJK
 
@@ -64,18 +65,18 @@ def join_sentences(sentences: list[str]) -> list[str]:
 
 # --- paragraphs ------------------------------------------------------------------------------------------------------
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
-_UNDERLINE = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}")
-_FENCE = re.compile(r"`{3,}|~{3,}")
-_HEADING = re.compile(r"#{1,6}\s+(.*)")
-_ITEM = re.compile(r"(?:[-*+\u2022\u00b7]|\d{1,3}[.)]|\([a-z0-9]{1,3}\))\s+(?:\[[ xX]\]\s+)?(?=\S)")
-_FIELD = re.compile(r":[\w -]{1,30}:(?:\s|$)|\[[^\[\]]+\]:\s")  # of a directive, and where a reference leads
-_LABEL = re.compile(r"(?:Args|Arguments|Attributes|Examples?|Notes?|Parameters|Raises|Returns|Yields):")
-_LOG_LINE = re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:")
-_ALPHANUMERIC = re.compile(r"[^\W_]")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_UNDERLINE = lazy_pattern(r"([=\-~^\"'`*+#.:_])\1{2,}")
+_FENCE = lazy_pattern(r"`{3,}|~{3,}")
+_HEADING = lazy_pattern(r"#{1,6}\s+(.*)")
+_ITEM = lazy_pattern(r"(?:[-*+\u2022\u00b7]|\d{1,3}[.)]|\([a-z0-9]{1,3}\))\s+(?:\[[ xX]\]\s+)?(?=\S)")
+_FIELD = lazy_pattern(r":[\w -]{1,30}:(?:\s|$)|\[[^\[\]]+\]:\s")  # of a directive, and where a reference leads
+_LABEL = lazy_pattern(r"(?:Args|Arguments|Attributes|Examples?|Notes?|Parameters|Raises|Returns|Yields):")
+_LOG_LINE = lazy_pattern(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:")
+_ALPHANUMERIC = lazy_pattern(r"[^\W_]")
 _LONGEST_TITLE = 80
-_PUNCTUATED = re.compile(r"[.!?:;,\u2026\u3002\uff01\uff1f\uff1a\uff1b\uff0c\"'\u201d\u300d)]$")
-_SYMBOL_RUN = re.compile(r"[|`~*#=_<>{}\[\]-]+")
+_PUNCTUATED = lazy_pattern(r"[.!?:;,\u2026\u3002\uff01\uff1f\uff1a\uff1b\uff0c\"'\u201d\u300d)]$")
+_SYMBOL_RUN = lazy_pattern(r"[|`~*#=_<>{}\[\]-]+")
 
 
 @dataclass(slots=True)
@@ -180,24 +181,24 @@ def _without_comments(text: str) -> str:
 
 # --- inline markup ---------------------------------------------------------------------------------------------------
 
-_IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])")
-_LINK = re.compile(r"\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
-_AUTOLINK = re.compile(r"\s?<https?://[^<>\s]*>")
-_TAG = re.compile(
+_IMAGE = lazy_pattern(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])")
+_LINK = lazy_pattern(r"\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
+_AUTOLINK = lazy_pattern(r"\s?<https?://[^<>\s]*>")
+_TAG = lazy_pattern(
     r"</?(?:a|abbr|article|b|blockquote|br|center|code|dd|details|div|dl|dt|em|figure|footer|h[1-6]|header|hr|i|img|kbd|li"
     r"|main|nav|ol|p|picture|pre|section|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul|video)"
     r"(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
-_ROLE = re.compile(r":[a-z:]{1,30}:(?=`)")  # of reStructuredText, as in :class:`Name`
+_ROLE = lazy_pattern(r":[a-z:]{1,30}:(?=`)")  # of reStructuredText, as in :class:`Name`
 # Every alternative begins with its mark, so that the search skips from mark to mark.
-_MARKS = re.compile(
+_MARKS = lazy_pattern(
     r"`+([^`]*)`+_{0,2}"  # code
     r"|\*(?<![\w*]\*)\*{0,2}(?=[^\s*])|\*(?<=[^\s*]\*)\*{0,2}(?![\w*])"  # bold and emphasis
     r"|_(?<=\w_)(?=[\s,.;:)]|$)"  # references of reStructuredText
     r"|_(?<![\w`]_)(?=[^\W_])([^_`]+)_(?![\w`])"
 )
-_WIDE_BREAK = re.compile(rf"(?<=[{CJK}\u3000-\u303f\uff00-\uffef])\n(?=[{CJK}\u3000-\u303f\uff00-\uffef])")
+_WIDE_BREAK = lazy_pattern(rf"(?<=[{CJK}\u3000-\u303f\uff00-\uffef])\n(?=[{CJK}\u3000-\u303f\uff00-\uffef])")
 
 
 def _plain(text: str) -> str:
@@ -219,16 +220,16 @@ def _plain(text: str) -> str:
 
 _CLOSERS = "\"'\u201c\u201d\u2019\u00bb\u300d\u300f\uff09)\\]"
 # One match per run of marks, whatever follows: a pattern that also asked for the following space would be quadratic.
-_END = re.compile(rf"(?P<wide>[\u3002\uff01\uff1f\uff0e\u0964\u061f]+[{_CLOSERS}]*)|[.!?\u2026]+[{_CLOSERS}]*")
-_ENDED = re.compile(rf"[.!?\u2026\u3002\uff01\uff1f\uff0e\u0964\u061f][{_CLOSERS}]*$")
-_WIDE_END = re.compile(rf"[\u3002\uff01\uff1f\uff0e][{_CLOSERS}]*$")
-_LAST_WORD = re.compile(r"(\S{1,12})$")
+_END = lazy_pattern(rf"(?P<wide>[\u3002\uff01\uff1f\uff0e\u0964\u061f]+[{_CLOSERS}]*)|[.!?\u2026]+[{_CLOSERS}]*")
+_ENDED = lazy_pattern(rf"[.!?\u2026\u3002\uff01\uff1f\uff0e\u0964\u061f][{_CLOSERS}]*$")
+_WIDE_END = lazy_pattern(rf"[\u3002\uff01\uff1f\uff0e][{_CLOSERS}]*$")
+_LAST_WORD = lazy_pattern(r"(\S{1,12})$")
 _SHORT_FORMS = """
 al approx art bspw bzw ca cf ch chap co corp d.h dr ed eds e.g eg etc evtl fig ggf hr i.e ie inc jr ltd max min mio mr
 mrs ms no nr op p pp prof resp s.o sec sog sr st str u.a usw v vgl viz vol vs z.b z.t z b d h u
 """
 _ABBREVIATIONS = frozenset(_SHORT_FORMS.split())
-_MONTH = re.compile(
+_MONTH = lazy_pattern(
     r"(?:Januar|Februar|M\u00e4rz|April|Mai|Ju[nl]i|August|(?:Septem|Okto|Novem|Dezem)ber|Jahrhundert)\b"
 )
 

@@ -6,19 +6,19 @@ to help with short texts. Invariant: pure data and pure functions; every regular
 
 from __future__ import annotations
 
-import re
+from ..._patterns import lazy_pattern
 
 __all__ = ["CJK", "CJK_STOP", "STOP_WORDS", "WORD", "Stems", "count_tokens", "is_cjk", "without_urls"]
 
 # Han, kana and their extensions: written without spaces, so their "words" are pairs of neighbouring characters.
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
-WORD = re.compile(rf"[{CJK}]+|[^\W_{CJK}]+(?:['\u2019_\-][^\W_{CJK}]+)*")
+WORD = lazy_pattern(rf"[{CJK}]+|[^\W_{CJK}]+(?:['\u2019_\-][^\W_{CJK}]+)*")
 """A run of CJK characters, or a word with its inner apostrophes, hyphens and underscores."""
 
-_TOKEN = re.compile(rf"[{CJK}]|[^\W_{CJK}]+(?:['\u2019_\-][^\W_{CJK}]+)*")
-_URL = re.compile(r"[a-z]{2,8}://\S+")
-_CJK_START = re.compile(rf"[{CJK}]")
+_TOKEN = lazy_pattern(rf"[{CJK}]|[^\W_{CJK}]+(?:['\u2019_\-][^\W_{CJK}]+)*")
+_URL = lazy_pattern(r"[a-z]{2,8}://\S+")
+_CJK_START = lazy_pattern(rf"[{CJK}]")
 
 _ENGLISH = """
 a about above after again against all also although always am among an and another any anyone anything are around as

@@ -1,0 +1,303 @@
+"""A real HTTP server on the loopback interface that speaks the protocols of the providers, and misbehaves on demand.
+
+It runs in threads of its own and needs no event loop, so clients on any loop, in other threads and in other processes
+can talk to it. Not here: what answers look like and how they are delivered. Invariant: each request takes the next
+response of the script, and is recorded before it is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import anyio
+import anyio.to_thread
+
+from ..errors import ConfigurationError
+from ._delivery import ClientLeftError, Delivery, Gate
+from ._served import FakeRequest, Refused, ServerReply, ServerResponse, Step, step_of
+from ._strict import STRICT, Complaint
+
+__all__ = ["FakeProviderServer"]
+
+_IDLE_SECONDS = 60.0
+"""How long a connection may be idle before the server closes it."""
+
+_Protocol = Literal["openai", "openai-responses", "anthropic", "gemini", "unknown"]
+
+
+class FakeProviderServer:
+    """A server that speaks OpenAI's two protocols, Anthropic's and Gemini's, as JSON and as server-sent events.
+
+    It is a context manager, ``with`` or ``async with``, that starts and stops the server::
+
+        async with FakeProviderServer(["Hello", Refused(429, retry_after=1)]) as server:
+            adapter = create_adapter("openai", base_url=server.openai_url, api_key="any")
+
+    A response is what a ``ScriptedAdapter`` takes, or a ``Served``, ``Refused``, ``RawBody``, ``Hangup`` or
+    ``Silence``. An exception is served as what a client would report with it.
+
+    Args:
+        responses: The responses in the order of the requests, or one function of the request that makes them all.
+        strict: Refuse what the real provider would refuse, in its words: calls without results, results without calls,
+            blank texts, repeated ids, and so on. Such a request uses up no response.
+        api_key: The only key that is accepted; None accepts everybody.
+
+    Raises:
+        ConfigurationError: A response is none.
+    """
+
+    def __init__(
+        self,
+        responses: Sequence[ServerReply] | Callable[[FakeRequest], ServerResponse],
+        *,
+        strict: bool = False,
+        api_key: str | None = None,
+    ) -> None:
+        self.requests: list[FakeRequest] = []
+        """What the server was sent, in the order in which it came."""
+        self.complaints: list[str] = []
+        """What the strict mode refused requests for."""
+        self._gate = Gate()
+        self.client_left = self._gate.client_left
+        """Set when a client closed its connection before it had its whole answer."""
+        self.pausing = self._gate.pausing
+        """Set when the server pauses in the middle of an answer, or says nothing."""
+        self._strict = strict
+        self._api_key = api_key
+        self._lock = threading.Lock()
+        self._served = 0
+        self._replies: list[ServerReply | Step] = []
+        self._every: ServerReply | None = None
+        if callable(responses):
+            self._every = responses
+        elif isinstance(responses, str) or not isinstance(responses, Sequence):
+            raise ConfigurationError(
+                "FakeProviderServer.responses must be a list of responses or a callable, got "
+                f"{type(responses).__name__}; put a single response into a list"
+            )
+        else:
+            self._replies = [reply if callable(reply) else step_of(reply) for reply in responses]
+        self._listener = _Listener(self._answer)
+        self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        host, port = self._listener.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    @property
+    def openai_url(self) -> str:
+        """The base URL for adapters of OpenAI's protocols."""
+        return f"{self.url}/v1"
+
+    @property
+    def anthropic_url(self) -> str:
+        """The base URL for adapters of Anthropic's protocol."""
+        return self.url
+
+    @property
+    def gemini_url(self) -> str:
+        """The base URL for adapters of Gemini's protocol."""
+        return self.url
+
+    def release(self) -> None:
+        """Let every answer go on that pauses or waits, now and later."""
+        self._gate.release()
+
+    async def wait_until_client_left(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - it is the thread that waits
+        """Wait until a client closed its connection before it had its whole answer.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            TimeoutError: None did.
+        """
+        await _set(self.client_left, timeout, "no client left in the middle of an answer")
+
+    async def wait_until_pausing(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - it is the thread that waits
+        """Wait until the server pauses.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            TimeoutError: It did not.
+        """
+        await _set(self.pausing, timeout, "the server does not pause")
+
+    def start(self) -> None:
+        """Start the server; ``with`` does it."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the server and close its connections; ``with`` does it."""
+        self.release()
+        self._listener.shutdown()
+        self._listener.close_connections()
+        self._listener.server_close()
+        self._thread.join()
+        self._gate.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await anyio.to_thread.run_sync(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self.close)
+
+    def _answer(self, handler: _Handler, path: str, raw: bytes) -> None:
+        with self._lock:
+            request = _request(handler, path, raw, number=len(self.requests) + 1)
+            self.requests.append(request)
+            step = self._refusal(request)
+            reply = self._next() if step is None else None
+        if step is None:
+            # Outside the lock: a function of the script may take its time.
+            step = step_of(reply(request)) if callable(reply) else step_of(reply)
+        Delivery(handler, self._gate, request).send(step)
+
+    def _refusal(self, request: FakeRequest) -> Refused | None:
+        if request.protocol == "unknown":
+            return Refused(404, f"there is nothing at {request.path}")
+        if self._api_key is not None and self._api_key not in _keys(request):
+            return Refused(401, "Incorrect API key provided", code="invalid_api_key")
+        if not isinstance(request.body, dict):
+            return Refused(400, "the body is no JSON object")
+        if self._strict:
+            try:
+                STRICT[request.protocol](request.body, request.path)
+            except Complaint as complaint:
+                self.complaints.append(complaint.message)
+                return Refused(400, complaint.message)
+        return None
+
+    def _next(self) -> ServerReply | Step:
+        if self._every is not None:
+            return self._every
+        self._served += 1
+        if self._served <= len(self._replies):
+            return self._replies[self._served - 1]
+        held = f"{len(self._replies)} response{'' if len(self._replies) == 1 else 's'}"
+        return Refused(
+            400, f"the script has {held}, and this is request {self._served}: add a response", type="script_exhausted"
+        )
+
+
+class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 256
+
+    def __init__(self, answer: Callable[[_Handler, str, bytes], None]) -> None:
+        self.answer = answer
+        self.connections = 0
+        self._open: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections += 1
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        for connection in list(self._open):
+            with suppress(OSError):  # gone already
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that breaks its connection is what many tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout = _IDLE_SECONDS
+    server: _Listener
+
+    def setup(self) -> None:
+        super().setup()
+        self.number = self.server.connections
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
+        """Say nothing: requests are recorded."""
+
+    def do_GET(self) -> None:
+        self._respond(b"")
+
+    def do_POST(self) -> None:
+        self._respond(self.rfile.read(int(self.headers.get("content-length", "0"))))
+
+    def _respond(self, raw: bytes) -> None:
+        try:
+            self.server.answer(self, self.path, raw)
+        except ClientLeftError:
+            self.close_connection = True
+
+
+def _request(handler: _Handler, path: str, raw: bytes, *, number: int) -> FakeRequest:
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        body = None
+    protocol, streamed = _protocol(path)
+    asked = isinstance(body, dict) and body.get("stream") is True
+    return FakeRequest(
+        protocol=protocol if handler.command == "POST" else "unknown",
+        path=path,
+        headers={name.lower(): value for name, value in handler.headers.items()},
+        raw=raw,
+        body=body,
+        connection=handler.number,
+        number=number,
+        streamed=streamed or asked,
+    )
+
+
+def _protocol(path: str) -> tuple[_Protocol, bool]:
+    """Return the protocol that a path belongs to, and whether the path alone asks for a stream."""
+    route = path.partition("?")[0]
+    if route.endswith("/chat/completions"):
+        return "openai", False
+    if route.endswith("/responses"):
+        return "openai-responses", False
+    if route.endswith("/messages"):
+        return "anthropic", False
+    if route.endswith((":generateContent", ":streamGenerateContent")):
+        return "gemini", route.endswith(":streamGenerateContent")
+    return "unknown", False
+
+
+def _keys(request: FakeRequest) -> list[str]:
+    names = ("x-api-key", "x-goog-api-key", "api-key")
+    return [request.headers.get("authorization", "").removeprefix("Bearer "), *map(request.headers.get, names)]  # type: ignore[list-item]  # None is nobody's key
+
+
+async def _set(event: threading.Event, seconds: float, otherwise: str) -> None:
+    if not await anyio.to_thread.run_sync(event.wait, seconds, abandon_on_cancel=True):
+        raise TimeoutError(f"{otherwise} within {seconds:g} s")
