@@ -35,12 +35,7 @@ class Peer(NamedTuple):
     """Begins a conversation; what it returns adds a turn."""
 
 
-def multiply(a: int, b: int) -> int:
-    """Multiply two numbers."""
-    return a * b
-
-
-async def amultiply(a: int, b: int) -> int:
+async def multiply(a: int, b: int) -> int:
     """Multiply two numbers."""
     return a * b
 
@@ -68,14 +63,14 @@ class InstantAdapter:
         usage = TokenUsage(input_tokens=10, output_tokens=5)
         if len(messages) >= self._messages:
             return LLMResponse([TextBlock(text=ANSWER)], model="instant", usage=usage)
-        call = ToolUseBlock(id=f"call-{len(messages)}", name="amultiply", input={"a": 6, "b": 7})
+        call = ToolUseBlock(id=f"call-{len(messages)}", name="multiply", input={"a": 6, "b": 7})
         return LLMResponse([call], model="instant", stop_reason="tool_use", usage=usage)
 
 
 def ours() -> Peer:
     """Return this library's agents."""
     plain = Agent(AgentConfig("calculator", adapter=InstantAdapter(), system_prompt=SYSTEM))
-    tool = Agent(AgentConfig("calculator", adapter=InstantAdapter(1), system_prompt=SYSTEM, tools=[amultiply]))
+    tool = Agent(AgentConfig("calculator", adapter=InstantAdapter(1), system_prompt=SYSTEM, tools=[multiply]))
 
     async def run_plain() -> str:
         return (await plain.run(PROMPT)).output
@@ -104,10 +99,10 @@ def pydantic_ai() -> Peer:
         answered = isinstance(messages[-1].parts[-1], ToolReturnPart)
         if answered or not info.function_tools:
             return ModelResponse(parts=[TextPart(ANSWER)])
-        return ModelResponse(parts=[ToolCallPart("amultiply", {"a": 6, "b": 7})])
+        return ModelResponse(parts=[ToolCallPart("multiply", {"a": 6, "b": 7})])
 
     plain: Any = PeerAgent(FunctionModel(model), instructions=SYSTEM)
-    tool: Any = PeerAgent(FunctionModel(model), instructions=SYSTEM, tools=[amultiply])
+    tool: Any = PeerAgent(FunctionModel(model), instructions=SYSTEM, tools=[multiply])
 
     async def run_plain() -> str:
         return str((await plain.run(PROMPT)).output)
@@ -140,12 +135,13 @@ def openai_agents() -> Peer:
     )
 
     class Instant(Model):
-        async def get_response(self, system: Any, items: Any, settings: Any, tools: Any, *rest: Any, **more: Any) -> Any:  # noqa: ARG002 - the protocol's
+        async def get_response(self, *_args: Any, **more: Any) -> Any:
+            items = more["input"]
             answered = isinstance(items, list) and items[-1].get("type") == "function_call_output"
             output: Any
-            if tools and not answered:
+            if more["tools"] and not answered:
                 output = ResponseFunctionToolCall(
-                    arguments='{"a": 6, "b": 7}', call_id="call-1", name="amultiply", type="function_call"
+                    arguments='{"a": 6, "b": 7}', call_id="call-1", name="multiply", type="function_call"
                 )
             else:
                 text = ResponseOutputText(annotations=[], text=ANSWER, type="output_text")
@@ -158,7 +154,7 @@ def openai_agents() -> Peer:
             raise NotImplementedError
 
     plain = PeerAgent(name="calculator", instructions=SYSTEM, model=Instant())
-    tool = PeerAgent(name="calculator", instructions=SYSTEM, model=Instant(), tools=[function_tool(amultiply)])
+    tool = PeerAgent(name="calculator", instructions=SYSTEM, model=Instant(), tools=[function_tool(multiply)])
     quiet = RunConfig(tracing_disabled=True)
 
     async def run_plain() -> str:
@@ -190,7 +186,7 @@ def agno() -> Peer:
     class Instant(Model):
         async def ainvoke(self, *_args: Any, **more: Any) -> Any:
             if more.get("tools") and more["messages"][-1].role != "tool":
-                function = {"name": "amultiply", "arguments": '{"a": 6, "b": 7}'}
+                function = {"name": "multiply", "arguments": '{"a": 6, "b": 7}'}
                 calls = [{"id": "call-1", "type": "function", "function": function}]
                 return ModelResponse(role="assistant", tool_calls=calls)
             return ModelResponse(role="assistant", content=ANSWER)
@@ -203,7 +199,7 @@ def agno() -> Peer:
     def make(**more: Any) -> Any:
         return PeerAgent(model=Instant(id="instant"), system_message=SYSTEM, telemetry=False, **more)
 
-    plain, tool = make(), make(tools=[amultiply])
+    plain, tool = make(), make(tools=[multiply])
 
     async def run_plain() -> str:
         return str((await plain.arun(PROMPT)).content)
@@ -243,7 +239,7 @@ def langgraph() -> Peer:
             message = AIMessage(ANSWER)
             if self.calls_tools and not isinstance(messages[-1], ToolMessage):
                 message = AIMessage(
-                    "", tool_calls=[{"name": "amultiply", "args": {"a": 6, "b": 7}, "id": "call-1", "type": "tool_call"}]
+                    "", tool_calls=[{"name": "multiply", "args": {"a": 6, "b": 7}, "id": "call-1", "type": "tool_call"}]
                 )
             return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -251,7 +247,7 @@ def langgraph() -> Peer:
             raise NotImplementedError
 
     plain = create_react_agent(Instant(), [], prompt=SYSTEM)
-    tool = create_react_agent(Instant(), [amultiply], prompt=SYSTEM)
+    tool = create_react_agent(Instant(), [multiply], prompt=SYSTEM)
 
     async def run_plain() -> str:
         return str((await plain.ainvoke({"messages": [HumanMessage(PROMPT)]}))["messages"][-1].content)
@@ -289,7 +285,7 @@ def autogen() -> Peer:
     class Instant(ChatCompletionClient):
         async def create(self, messages: Any, *, tools: Any = (), **_more: Any) -> Any:
             if tools and not isinstance(messages[-1], FunctionExecutionResultMessage):
-                calls = [FunctionCall(id="call-1", name="amultiply", arguments='{"a": 6, "b": 7}')]
+                calls = [FunctionCall(id="call-1", name="multiply", arguments='{"a": 6, "b": 7}')]
                 return CreateResult(finish_reason="function_calls", content=calls, usage=usage, cached=False)
             return CreateResult(finish_reason="stop", content=ANSWER, usage=usage, cached=False)
 
@@ -322,7 +318,7 @@ def autogen() -> Peer:
     def make(**more: Any) -> Any:
         return AssistantAgent("calculator", Instant(), system_message=SYSTEM, **more)
 
-    plain, tool = make(), make(tools=[amultiply], reflect_on_tool_use=True)
+    plain, tool = make(), make(tools=[multiply], reflect_on_tool_use=True)
     never = CancellationToken()
 
     def fresh(agent: Any) -> Run:
@@ -363,7 +359,7 @@ def strands() -> Peer:
             calls = bool(tool_specs) and "toolResult" not in messages[-1]["content"][-1]
             yield {"messageStart": {"role": "assistant"}}
             if calls:
-                yield {"contentBlockStart": {"start": {"toolUse": {"name": "amultiply", "toolUseId": "call-1"}}}}
+                yield {"contentBlockStart": {"start": {"toolUse": {"name": "multiply", "toolUseId": "call-1"}}}}
                 yield {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"a": 6, "b": 7}'}}}}
             else:
                 yield {"contentBlockStart": {"start": {}}}
@@ -374,7 +370,7 @@ def strands() -> Peer:
     def make(**more: Any) -> Any:
         return PeerAgent(Instant(), system_prompt=SYSTEM, callback_handler=None, **more)
 
-    plain, tool = make(), make(tools=[peer_tool(amultiply)])
+    plain, tool = make(), make(tools=[peer_tool(multiply)])
 
     def fresh(agent: Any) -> Run:
         async def run() -> str:

@@ -12,7 +12,7 @@ from ..messages import LLMMessage
 from ._anthropic_answer import AnswerReader, StreamReader
 from ._anthropic_request import encode_request
 from ._http_adapter import BodyReader, WireAdapter, WireRequest
-from ._protocol import LLMChatOptions, LLMResponse
+from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
 from ._transport import TransportOptions, checked_base_url, checked_header
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ class AnthropicAdapter(WireAdapter):
         ConfigurationError: The base URL, the key or a header cannot be sent.
         EgressPolicyError: The policy does not allow the base URL.
     """
+
+    capabilities = AdapterCapabilities(read_only=True, structured_output=True, echoes_reasoning="own-issued")
+    """The adapter reads a conversation in place, and sends back the reasoning that it issued itself."""
 
     def __init__(  # noqa: PLR0913 - all of them keywords, and most with a default
         self,

@@ -38,6 +38,7 @@ from ..messages import (
 from ._http_adapter import json_bytes
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
+from ._schema_dialects import anthropic_schema, with_schema_told
 from ._settings import ThinkingConfig
 
 __all__ = ["encode_request"]
@@ -51,6 +52,16 @@ _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF = "application/pdf"
 _MARKED_TURNS = 2  # with the tools and the system text these are the four marks that a request may have
 _GO_ON = "Continue."
+_WITHOUT_SCHEMAS = (
+    "claude-2",
+    "claude-3",
+    "claude-instant",
+    "claude-opus-4-0",
+    "claude-opus-4-2025",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-2025",
+)
+"""Models that do not take an output schema: those before Claude 4.5."""
 
 JsonObject = dict[str, Any]
 _Parts = tuple[list[JsonObject], list[JsonObject], list[JsonObject]]
@@ -82,7 +93,10 @@ def encode_request(
     """
     checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
     system, turns = normalize_for_provider(checked, options.system_prompt)
-    body = _settings(options)
+    schema = _output_schema(options)
+    if options.output_schema is not None and schema is None:
+        system = with_schema_told(system, options.output_schema)
+    body = _settings(options, schema)
     body.update(_extra(options))  # ANT-4
     body["model"] = options.model
     body["messages"] = _messages(turns, options, adapter_name, prefill=prefill)
@@ -100,7 +114,13 @@ def encode_request(
     return json_bytes(body)
 
 
-def _settings(options: LLMChatOptions) -> JsonObject:
+def _output_schema(options: LLMChatOptions) -> JsonObject | None:
+    if options.output_schema is None or options.model.startswith(_WITHOUT_SCHEMAS):
+        return None
+    return anthropic_schema(options.output_schema)
+
+
+def _settings(options: LLMChatOptions, schema: JsonObject | None) -> JsonObject:
     fields: JsonObject = {"max_tokens": _DEFAULT_MAX_TOKENS if options.max_tokens is None else options.max_tokens}
     fields.update({name: getattr(options, name) for name in _SAMPLING})
     fields["stop_sequences"] = None if options.stop is None else list(options.stop)
@@ -109,6 +129,8 @@ def _settings(options: LLMChatOptions) -> JsonObject:
     thinking = options.thinking
     if thinking is not None and thinking.enabled and thinking.mode == "adaptive" and thinking.effort is not None:
         fields["output_config"] = {"effort": thinking.effort}
+    if schema is not None:  # MOD-53
+        fields.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -14,7 +14,7 @@ from ..messages import LLMMessage
 from ._gemini_answer import AnswerReader, StreamReader
 from ._gemini_request import encode_request
 from ._http_adapter import BodyReader, WireAdapter, WireRequest
-from ._protocol import LLMChatOptions, LLMResponse
+from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
 from ._transport import TransportOptions, checked_header
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class GeminiAdapter(WireAdapter):
         ConfigurationError: The base URL or the key cannot be sent.
         EgressPolicyError: The policy does not allow the base URL.
     """
+
+    capabilities = AdapterCapabilities(read_only=True, structured_output=True, echoes_reasoning="own-issued")
+    """The adapter reads a conversation in place, and sends back the reasoning that it issued itself."""
 
     def __init__(
         self,

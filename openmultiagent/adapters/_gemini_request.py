@@ -31,6 +31,7 @@ from ..messages import (
 from ._http_adapter import json_bytes, merged_turns, padded_base64
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
+from ._schema_dialects import gemini_schema, with_schema_told
 from ._settings import ThinkingConfig
 
 __all__ = ["encode_request"]
@@ -41,6 +42,8 @@ _PROTOCOL = "Gemini generateContent"
 _DEFAULT_MAX_TOKENS = 4_096
 _ROLES = {Role.USER: "user", Role.ASSISTANT: "model"}
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+_TOOLS_OR_SCHEMA = ("gemini-1", "gemini-2")
+"""Models that take no output schema beside tools."""
 _STRUCTURAL = frozenset(
     {"contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config"}
     | {"model", "messages", "stream", "stream_options"}
@@ -62,6 +65,9 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
     """
     checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
     system, turns = normalize_for_provider(checked, options.system_prompt)
+    schema = _output_schema(options)
+    if options.output_schema is not None and schema is None:
+        system = with_schema_told(system, options.output_schema)
     names = {block.id: block.name for turn in turns for block in turn.content if isinstance(block, ToolUseBlock)}
     encoded = ((_ROLES[turn.role], _parts(turn, names, adapter_name, options)) for turn in turns)
     # GEM-8: what the caller adds wins over the settings, never over what makes the request what it is.
@@ -75,7 +81,7 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
     if options.tools:
         body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in options.tools]}]
         body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
-    body["generationConfig"] = {**_generation_config(options), **config}
+    body["generationConfig"] = {**_generation_config(options), **_answer_format(schema), **config}
     body.update(extra)
     return json_bytes(body)
 
@@ -93,6 +99,16 @@ def _generation_config(options: LLMChatOptions) -> JsonObject:
         seed=options.seed,
         thinkingConfig=_thinking(thinking) if thinking is not None and thinking.enabled else None,
     )
+
+
+def _output_schema(options: LLMChatOptions) -> JsonObject | None:
+    if options.output_schema is None or (options.tools and options.model.startswith(_TOOLS_OR_SCHEMA)):
+        return None
+    return gemini_schema(options.output_schema)
+
+
+def _answer_format(schema: JsonObject | None) -> JsonObject:
+    return {} if schema is None else {"responseMimeType": "application/json", "responseJsonSchema": schema}  # MOD-52
 
 
 def _thinking(thinking: ThinkingConfig) -> JsonObject:

@@ -34,7 +34,7 @@ from ._http_adapter import json_bytes
 from ._openai_profile import OpenAIProfile
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
-from ._schema_dialects import openai_output_schema, schema_name
+from ._schema_dialects import openai_output_schema, schema_name, with_schema_told
 from ._settings import ThinkingConfig
 
 __all__ = ["JsonObject", "data_uri", "encode_request", "function_tool", "max_tokens_field_for", "tool_choice_of"]
@@ -79,6 +79,8 @@ def encode_request(
     checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
     system, turns = normalize_for_provider(checked, options.system_prompt)
     body = _settings(options, profile, max_tokens_field)
+    if options.output_schema is not None and profile.structured_output is not None and "response_format" not in body:
+        system = with_schema_told(system, options.output_schema)
     # MOD-7: what the caller adds wins over the settings, never over what makes the request what it is.
     if profile.takes_extra_body:
         body.update({key: value for key, value in (options.extra_body or {}).items() if key not in _STRUCTURAL})

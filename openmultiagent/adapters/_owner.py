@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import anyio
@@ -22,7 +22,7 @@ _CLOSE_TIMEOUT = 5.0
 _MAX_KEPT = 128
 """Adapters that an owner keeps; runs over more keys than that get adapters of their own, which they close."""
 
-_Key = tuple[str, str | None, str | None]
+_Key = tuple[str, tuple[tuple[str, object], ...]]
 
 
 class AdapterLease:
@@ -46,10 +46,10 @@ class AdapterLease:
 
 
 class AdapterOwner:
-    """Keeps one adapter per provider, base URL and key while it is open; closed, it keeps none.
+    """Keeps one adapter per provider and its arguments while it is open; closed, it keeps none.
 
     Args:
-        make: Makes an adapter: ``make(provider, api_key=..., base_url=...)``.
+        make: Makes an adapter: ``make(provider, api_key=..., base_url=..., ...)``.
     """
 
     def __init__(self, make: Callable[..., LLMAdapter]) -> None:
@@ -57,22 +57,22 @@ class AdapterOwner:
         self._adapters: dict[_Key, LLMAdapter] = {}
         self.is_open = False
 
-    def lease(self, provider: str, *, base_url: str | None = None, api_key: str | None = None) -> AdapterLease:
+    def lease(self, provider: str, **arguments: Hashable) -> AdapterLease:
         """Return a kept adapter while the owner is open, else one that the run has to close.
 
         Args:
             provider: Key of the provider.
-            base_url: Another server for it.
-            api_key: Its key.
+            arguments: What else the adapter is made with, such as ``base_url`` and ``api_key``.
 
         Raises:
-            ConfigurationError: The provider is unknown, or the base URL is no URL.
+            ConfigurationError: The provider is unknown, or an argument is not as it must be.
+            EgressPolicyError: The policy does not allow the provider's address.
         """
-        key = (provider, base_url, api_key)
+        key = (provider, tuple(sorted(arguments.items())))
         kept = self._adapters.get(key)
         if kept is not None:
             return AdapterLease(kept, owned=False)
-        adapter = self._make(provider, api_key=api_key, base_url=base_url)
+        adapter = self._make(provider, **arguments)
         keep = self.is_open and len(self._adapters) < _MAX_KEPT
         if keep:
             self._adapters[key] = adapter

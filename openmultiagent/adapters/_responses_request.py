@@ -34,7 +34,7 @@ from ._http_adapter import json_bytes
 from ._openai_request import JsonObject, data_uri, function_tool, tool_choice_of
 from ._protocol import LLMChatOptions
 from ._reasoning import echo
-from ._schema_dialects import openai_output_schema
+from ._schema_dialects import openai_output_schema, with_schema_told
 from ._settings import ThinkingConfig
 
 __all__ = ["encode_request", "join_signature", "split_signature"]
@@ -65,6 +65,8 @@ def encode_request(
     checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
     system, turns = normalize_for_provider(checked, options.system_prompt)
     body = _settings(options)
+    if options.output_schema is not None and "text" not in body:
+        system = with_schema_told(system, options.output_schema)
     # RSP-5: what the caller adds wins over the settings, never over what makes the request what it is.
     body.update({key: value for key, value in (options.extra_body or {}).items() if key not in _STRUCTURAL})
     body["model"] = options.model

@@ -16,7 +16,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["anthropic_schema", "gemini_schema", "openai_output_schema", "openai_strict_schema", "schema_name"]
+from ._http_adapter import json_bytes
+
+__all__ = [
+    "anthropic_schema",
+    "gemini_schema",
+    "openai_output_schema",
+    "openai_strict_schema",
+    "schema_name",
+    "with_schema_told",
+]
 
 Schema = dict[str, Any]
 
@@ -89,6 +98,11 @@ _MAX_ANTHROPIC_OPTIONALS = 24
 _MAX_ANTHROPIC_UNIONS = 16
 
 
+_TOLD = """Answer with nothing but valid JSON that matches this JSON Schema:
+
+{schema}"""
+
+
 class _InexpressibleError(Exception):
     """The vendor has no words for the schema."""
 
@@ -101,6 +115,20 @@ def schema_name(schema: Mapping[str, Any]) -> str:
     """
     title = schema.get("title")
     return re.sub(r"[^a-zA-Z0-9_-]+", "_", title).strip("_")[:64] or "output" if isinstance(title, str) else "output"
+
+
+def with_schema_told(system: str | None, schema: Mapping[str, Any]) -> str:
+    """Return a system text that tells the model about a schema that its provider cannot enforce.
+
+    Args:
+        system: The system text.
+        schema: JSON Schema of the answer.
+
+    Raises:
+        ConfigurationError: The schema is no JSON data.
+    """
+    told = _TOLD.format(schema=json_bytes(dict(schema)).decode())
+    return f"{system}\n\n{told}" if system else told
 
 
 def openai_output_schema(schema: Mapping[str, Any]) -> Schema | None:

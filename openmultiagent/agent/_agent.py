@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self
 
@@ -18,6 +19,7 @@ from typing_extensions import TypeVar
 from ..adapters import AdapterOwner, create_adapter
 from ..budget import BudgetScope, Limits
 from ..cancellation import CancelToken
+from ..errors import PolicyError
 from ..identity import RunIdentity, new_run_id, new_span_id, new_trace_id
 from ..messages import (
     AgentPromptInput,
@@ -59,7 +61,10 @@ class Agent(Generic[T]):
         self._owner = AdapterOwner(create_adapter)
         self._history: list[LLMMessage] = _initial_history(self.config)
         self._turn = anyio.Lock()
-        lease_adapter(self.config, self._owner)  # a missing model or unknown provider shows here, not in the first run
+        with suppress(PolicyError):  # what a policy forbids is the result of a run
+            lease_adapter(
+                self.config, self._owner
+            )  # a missing model or unknown provider shows here, not in the first run
 
     def run(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> Coroutine[Any, Any, AgentRunResult[T]]:  # noqa: A002 - pinned
         """Return a coroutine that runs a fresh conversation; the history is neither read nor changed.
@@ -161,8 +166,7 @@ class Agent(Generic[T]):
             sink=sink,
             cancel=cancel,
         )
-        lease = lease_adapter(self.config, self._owner)
-        return await execute_agent(self.config, messages, environment, lease)
+        return await execute_agent(self.config, messages, environment, self._owner)
 
 
 def _initial_history(config: AgentConfig) -> list[LLMMessage]:

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from .._spec import from_mapping, spec
 from ..adapters import LLMAdapter, ModelMiddleware, ModelSettings
+from ..egress import EgressPolicy, normalize_egress_policy
 from ..errors import ConfigurationError
 from ..messages import LLMMessage, coerce_messages
 from ..tools import Tool, ToolMiddleware
@@ -54,6 +55,12 @@ class AgentConfig(Generic[T]):
     """Another server that speaks the provider's protocol."""
     api_key: str | None = field(default=None, repr=False)
     """The provider's key; its environment variable unless given."""
+    region: str | None = None
+    """Region of the provider, for ``bedrock``."""
+    api: str | None = None
+    """Protocol of the provider, for ``openai``: ``chat`` (the default) or ``responses``."""
+    egress_policy: SkipValidation[EgressPolicy | Mapping[str, Any] | None] = None
+    """Which addresses the provider may be reached at; the orchestrator's and the run's hold as well."""
     system_prompt: str | None = None
     description: str | None = None
     """One sentence on what the agent is for, for the rosters of teams."""
@@ -99,6 +106,7 @@ class AgentConfig(Generic[T]):
             "history": () if self.history == () else tuple(coerce_messages(self.history, root="history")),
             "tools": tuple(self._as_tool(item) for item in _sequence(self.name, "tools", self.tools)),
             "disallowed_tools": tuple(self.disallowed_tools),
+            "egress_policy": normalize_egress_policy(self.egress_policy),
             "settings": _as_settings(self.name, self.settings),
             "model_middleware": _callables(self.name, "model_middleware", self.model_middleware),
             "tool_middleware": _callables(self.name, "tool_middleware", self.tool_middleware),

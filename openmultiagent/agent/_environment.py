@@ -9,6 +9,7 @@ from typing import Any
 from ..adapters import AdapterLease, AdapterOwner, ModelMiddleware, create_adapter, provider_names
 from ..budget import BudgetScope
 from ..cancellation import CancelToken
+from ..egress import egress_unsupported
 from ..errors import ConfigurationError
 from ..events import Event
 from ..identity import MetadataValue, RunIdentity
@@ -58,8 +59,11 @@ def lease_adapter(config: AgentConfig, owner: AdapterOwner | None = None) -> Ada
 
     Raises:
         ConfigurationError: There is no model, or the provider is unknown.
+        EgressPolicyError: The agent's policy does not allow the provider's address, or cannot be enforced.
     """
     if config.adapter is not None:
+        if config.egress_policy is not None:
+            raise egress_unsupported(config.adapter.name, "a given adapter opens its own connections")
         return AdapterLease(config.adapter, owned=False)
     provider = DEFAULT_PROVIDER if config.provider is None else config.provider
     if config.model is None and provider in provider_names() and provider not in _NO_MODEL_NEEDED:
@@ -68,6 +72,13 @@ def lease_adapter(config: AgentConfig, owner: AdapterOwner | None = None) -> Ada
         )
     try:
         source = AdapterOwner(create_adapter) if owner is None else owner
-        return source.lease(provider, base_url=config.base_url, api_key=config.api_key)
+        return source.lease(
+            provider,
+            base_url=config.base_url,
+            api_key=config.api_key,
+            region=config.region,
+            api=config.api,
+            egress_policy=config.egress_policy,
+        )
     except ConfigurationError as error:
         raise ConfigurationError(f"agent {config.name!r}: {error}") from None

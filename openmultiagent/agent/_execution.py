@@ -15,12 +15,13 @@ from typing import Any
 import anyio
 
 from .._detached import cancelled_from_outside
-from ..adapters import AdapterLease, LLMAdapter
+from ..adapters import AdapterOwner, LLMAdapter
 from ..errors import (
     ConfigurationError,
     CostBudgetExceededError,
     InvalidMessageError,
     OpenMultiAgentError,
+    PolicyError,
     RunError,
     StructuredOutputValidationError,
     TokenBudgetExceededError,
@@ -29,7 +30,7 @@ from ..identity import copy_metadata
 from ..messages import LLMMessage
 from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure
 from ._config import AgentConfig
-from ._environment import RunEnvironment
+from ._environment import RunEnvironment, lease_adapter
 from ._hooks import apply_after_run, apply_before_run
 from ._runner import AgentRunner
 from ._turns import RunProgress
@@ -40,7 +41,7 @@ Result = AgentRunResult[Any]
 
 
 async def execute_agent(
-    config: AgentConfig, messages: list[LLMMessage], environment: RunEnvironment, lease: AdapterLease
+    config: AgentConfig, messages: list[LLMMessage], environment: RunEnvironment, owner: AdapterOwner
 ) -> Result:
     """Run an agent in a fresh conversation and return its result.
 
@@ -48,8 +49,12 @@ async def execute_agent(
         config: The agent.
         messages: The validated input; owned by the run from now on.
         environment: The run's surroundings.
-        lease: The adapter; closed at the end if it was made for this run.
+        owner: Lends the adapter; the run closes it at its end unless the owner keeps it.
     """
+    try:
+        lease = lease_adapter(config, owner)
+    except PolicyError as error:
+        return failed_result(environment, error)
     run = _Run(config, messages, environment, lease.adapter)
     cancel = environment.cancel
     swallowing: ExitStack[bool] = ExitStack()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ._models import LLMMessage, Role, TextBlock, ToolResultBlock, ToolUseBlock
+from ._models import ContentBlock, LLMMessage, ReasoningBlock, Role, TextBlock, ToolResultBlock, ToolUseBlock
 
 __all__ = ["DIALECTS", "Dialect", "Finding", "HistoryDialect", "HistoryFaultCode", "HistoryWalk", "Place", "is_blank"]
 
@@ -78,15 +78,25 @@ class Dialect:
     """Calls may carry signatures, and a turn in which some do must keep the first of each step."""
 
     def counts(self, message: LLMMessage) -> bool:
-        """Say whether anything of a message is sent.
+        """Say whether anything of a message may be sent, so that what stands before and behind it is apart.
 
         Args:
             message: A valid message.
         """
-        if self.drops == "nothing":
-            return bool(message.content)
-        blank = is_blank if self.drops == "blank" else _is_empty
-        return any(not isinstance(block, TextBlock) or not blank(block.text) for block in message.content)
+        return any(isinstance(block, ReasoningBlock) or self._sends(block) for block in message.content)
+
+    def says(self, message: LLMMessage) -> bool:
+        """Say whether anything of a message is sent for certain; reasoning is not, when it is another provider's.
+
+        Args:
+            message: A valid message.
+        """
+        return any(not isinstance(block, ReasoningBlock) and self._sends(block) for block in message.content)
+
+    def _sends(self, block: ContentBlock) -> bool:
+        if self.drops == "nothing" or not isinstance(block, TextBlock):
+            return True
+        return not is_blank(block.text) if self.drops == "blank" else bool(block.text)
 
 
 DIALECTS: Mapping[str, Dialect] = {
@@ -180,7 +190,7 @@ class HistoryWalk:
 
     def _pass(self, index: int, message: LLMMessage) -> Iterator[Finding]:
         if message.role == Role.SYSTEM:
-            self._system = True
+            self._system = self._system or self._dialect.counts(message)
             if self._past_system:
                 yield Finding("late_system", (index, -1))
             return
@@ -201,7 +211,7 @@ class HistoryWalk:
         if not self._begun and (wanted == "always" or (wanted == "with_calls" and calls)):
             yield Finding("leading_assistant", (index, -1))
             self._begun = True
-        self._started = True
+        self._started = self._started or self._dialect.says(message)
         if self._answering or not self._dialect.merges:
             yield from self._unanswered()
             self._open, self._answered = {}, set()
@@ -243,7 +253,3 @@ def is_blank(text: str) -> bool:
         text: The text.
     """
     return not text or text.isspace()
-
-
-def _is_empty(text: str) -> bool:
-    return not text

@@ -14,7 +14,7 @@ import anyio
 
 from .._middleware import compose_run, isolate_results
 from ..adapters import AdapterOwner, ModelMiddleware
-from ..agent import AgentConfig, EventSink, RunCall, RunEnvironment, RunMiddleware, execute_agent, lease_adapter
+from ..agent import AgentConfig, EventSink, RunCall, RunEnvironment, RunMiddleware, execute_agent
 from ..cancellation import CancelToken
 from ..evaluation import EvaluationSink
 from ..events import EventBus
@@ -75,8 +75,7 @@ async def execute(
 
     async def core(this: RunCall) -> Result:
         # A fresh agent: its conversation, tools and adapter lease belong to this call alone.
-        lease = lease_adapter(config, machinery.adapters)
-        return await execute_agent(config, this.messages, environment(this), lease)
+        return await execute_agent(config, this.messages, environment(this), machinery.adapters)
 
     steps = RunSteps(bus, environment)
     user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]

@@ -7,6 +7,7 @@ without running is raised by the call itself, before any event, span, evaluation
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,7 +20,8 @@ from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
 from ..agent import AgentConfig, AgentStream, EventSink, RunCall, RunMiddleware, lease_adapter
 from ..budget import BudgetScope, CostEstimator, Limits
 from ..cancellation import CancelToken
-from ..errors import ConfigurationError
+from ..egress import EgressPolicy, intersect_egress_policies, normalize_egress_policy
+from ..errors import ConfigurationError, PolicyError
 from ..evaluation import EvaluationSink, OnlineEvaluation
 from ..events import EventBus, EventListener
 from ..identity import MetadataValue, RunIdentity, validate_metadata, validate_run_id
@@ -57,6 +59,7 @@ class OpenMultiAgent:
         tool_middleware: Advice around tool calls: ``await call_next(call)``.
         tracer_provider: Where spans go; OpenTelemetry's global provider unless given.
         evaluation: Which finished runs are judged, and by whom.
+        egress_policy: Which addresses providers may be reached at; agents and runs can only narrow it.
 
     Raises:
         ConfigurationError: An argument makes no sense.
@@ -78,10 +81,12 @@ class OpenMultiAgent:
         tool_middleware: Sequence[ToolMiddleware] = (),
         tracer_provider: TracerProvider | None = None,
         evaluation: OnlineEvaluation | None = None,
+        egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
     ) -> None:
         if evaluation is not None and not isinstance(evaluation, OnlineEvaluation):
             raise ConfigurationError(f"evaluation must be an OnlineEvaluation, got {evaluation!r:.100}")
         self._defaults = {"provider": default_provider, "model": default_model, "adapter": default_adapter}
+        self._egress_policy = normalize_egress_policy(egress_policy)
         self._limits = Limits(tokens=max_token_budget, cost=max_cost_budget)
         self._estimate_cost = estimate_cost
         BudgetScope("OpenMultiAgent", self._limits, estimate_cost=estimate_cost)  # a cost budget needs prices
@@ -108,6 +113,7 @@ class OpenMultiAgent:
         metadata: Mapping[str, MetadataValue] | None = None,
         max_token_budget: int | None = None,
         max_cost_budget: float | None = None,
+        egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
         cancel: CancelToken | None = None,
     ) -> Coroutine[Any, Any, AgentRunResult[T]]:
         """Return a coroutine that runs one agent in a fresh conversation.
@@ -119,13 +125,15 @@ class OpenMultiAgent:
             metadata: Up to 32 flat entries, echoed on the result and put on the run's span.
             max_token_budget: Narrows the run's token budget.
             max_cost_budget: Narrows the run's cost budget.
+            egress_policy: Narrows the addresses that the provider may be reached at.
             cancel: Stops the run, which then returns a result with status ``cancelled``.
 
         Raises:
             InvalidMessageError: The input is no conversation.
             ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
         """
-        agent, call = self._prepare(config, input, run_id, metadata, (max_token_budget, max_cost_budget))
+        limits = Limits(tokens=max_token_budget, cost=max_cost_budget)
+        agent, call = self._prepare(config, input, run_id, metadata, limits, egress_policy)
         bus = EventBus(call.identity.run_id, self._listeners)
         return execute(self._machinery, call, agent, bus, cancel=cancel)
 
@@ -138,6 +146,7 @@ class OpenMultiAgent:
         metadata: Mapping[str, MetadataValue] | None = None,
         max_token_budget: int | None = None,
         max_cost_budget: float | None = None,
+        egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
         cancel: CancelToken | None = None,
     ) -> AgentStream[T]:
         """Return the stream of a run: the same run as ``run_agent``, with its answer while it is being written.
@@ -149,13 +158,15 @@ class OpenMultiAgent:
             metadata: As for ``run_agent``.
             max_token_budget: As for ``run_agent``.
             max_cost_budget: As for ``run_agent``.
+            egress_policy: As for ``run_agent``.
             cancel: As for ``run_agent``.
 
         Raises:
             InvalidMessageError: The input is no conversation.
             ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
         """
-        agent, call = self._prepare(config, input, run_id, metadata, (max_token_budget, max_cost_budget))
+        limits = Limits(tokens=max_token_budget, cost=max_cost_budget)
+        agent, call = self._prepare(config, input, run_id, metadata, limits, egress_policy)
         machinery, listeners = self._machinery, self._listeners
 
         async def runner(sink: EventSink) -> AgentRunResult[T]:
@@ -193,17 +204,18 @@ class OpenMultiAgent:
         input: AgentRunInput,  # noqa: A002 - the pinned name
         run_id: str | None,
         metadata: Mapping[str, MetadataValue] | None,
-        budgets: tuple[int | None, float | None],
+        own: Limits,
+        egress_policy: EgressPolicy | Mapping[str, Any] | None,
     ) -> tuple[AgentConfig[T], RunCall]:
-        agent = self._with_defaults(AgentConfig.of(config))
+        agent = self._with_defaults(AgentConfig.of(config), normalize_egress_policy(egress_policy))
         source = prepare_run_input(input)
         identity = RunIdentity(validate_run_id(run_id))
-        own = Limits(tokens=budgets[0], cost=budgets[1])
         limits = Limits(
             tokens=_least(self._limits.tokens, own.tokens, agent.max_token_budget),
             cost=_least(self._limits.cost, own.cost),
         )
-        lease_adapter(agent, self._machinery.adapters)  # a missing model or an unknown provider shows here
+        with suppress(PolicyError):  # what a policy forbids is the result of a run
+            lease_adapter(agent, self._machinery.adapters)  # a missing model or an unknown provider shows here
         call = RunCall(
             kind="agent",
             name=agent.name,
@@ -215,7 +227,7 @@ class OpenMultiAgent:
         )
         return agent, call
 
-    def _with_defaults(self, agent: AgentConfig[T]) -> AgentConfig[T]:
+    def _with_defaults(self, agent: AgentConfig[T], policy: EgressPolicy | None) -> AgentConfig[T]:
         defaults = self._defaults
         changes: dict[str, Any] = {}
         if agent.model is None and defaults["model"] is not None:
@@ -225,6 +237,10 @@ class OpenMultiAgent:
                 changes["adapter"] = defaults["adapter"]
             elif defaults["provider"] is not None:
                 changes["provider"] = defaults["provider"]
+        own = normalize_egress_policy(agent.egress_policy)
+        policy = intersect_egress_policies(self._egress_policy, policy, own)
+        if policy != own:
+            changes["egress_policy"] = policy
         return agent.replace(**changes) if changes else agent
 
 

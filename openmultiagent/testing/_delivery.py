@@ -11,10 +11,12 @@ import socket
 import struct
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 
+from ..adapters import LLMResponse
 from ._protocol_forms import OpenAIChat, OpenAIResponses, ProtocolForms, WireEvent
-from ._script import answer_of, scripted
+from ._script import Scripted, answer_of
 from ._served import FakeRequest, Hangup, RawBody, Refused, Served, Silence, Step
 from ._vendor_forms import AnthropicMessages, GeminiContent
 
@@ -146,11 +148,7 @@ class Delivery:
         self._write(body)
 
     def _serve(self, served: Served) -> None:
-        script = scripted(served.content)
-        if served.usage is not None or served.stop_reason is not None:
-            script = type(script)(served.content, usage=served.usage, stop_reason=served.stop_reason)
-        answer = answer_of(script, id=f"answer-{self._request.number}", model=_model(self._request))
-        forms = self._forms(answer, served)
+        forms = self._forms(self._answer(served), served)
         self._split = served.split
         self._wait(served.delay)
         if self._request.streamed:
@@ -165,6 +163,12 @@ class Delivery:
             sent = pieces if served.end_after is None else pieces[: served.end_after]
             self._begin(200, _JSON, served.headers, length=sum(map(len, sent)))
         self._deliver(served, pieces, failure)
+
+    def _answer(self, served: Served) -> LLMResponse:
+        script = Scripted(served.content, usage=served.usage, stop_reason=served.stop_reason)
+        answer_id, model = f"answer-{self._request.number}", _model(self._request)
+        answer = answer_of(script, id=answer_id, model=model)
+        return replace(answer, id=answer.id or answer_id, model=answer.model or model)
 
     def _deliver(self, served: Served, pieces: Sequence[bytes], failure: bytes) -> None:
         last = len(pieces)

@@ -171,11 +171,9 @@ class FakeProviderServer:
         with self._lock:
             request = _request(handler, path, raw, number=len(self.requests) + 1)
             self.requests.append(request)
-            step = self._refusal(request)
-            reply = self._next() if step is None else None
-        if step is None:
-            # Outside the lock: a function of the script may take its time.
-            step = step_of(reply(request)) if callable(reply) else step_of(reply)
+            reply = self._refusal(request) or self._next()
+        # Outside the lock: a function of the script may take its time.
+        step = step_of(reply(request) if callable(reply) else reply)
         Delivery(handler, self._gate, request).send(step)
 
     def _refusal(self, request: FakeRequest) -> Refused | None:
@@ -190,7 +188,7 @@ class FakeProviderServer:
                 STRICT[request.protocol](request.body, request.path)
             except Complaint as complaint:
                 self.complaints.append(complaint.message)
-                return Refused(400, complaint.message)
+                return Refused(400, complaint.message, param=complaint.param)
         return None
 
     def _next(self) -> ServerReply | Step:

@@ -48,8 +48,8 @@ _before: list[tuple[object, str, object]] = []
 def forbid_network() -> Iterator[None]:
     """Make every attempt to reach another machine fail, for all threads, until the context ends.
 
-    Connections to loopback addresses, Unix sockets and lookups of ``localhost`` work. Contexts may be nested and may end
-    in any order. As a fixture of pytest::
+    Connections to loopback addresses, Unix sockets and lookups of ``localhost`` work. Contexts may be nested and may
+    end in any order. As a fixture of pytest::
 
         @pytest.fixture(autouse=True)
         def no_network():

@@ -106,7 +106,7 @@ class _OpenAI(ProtocolForms):
     @classmethod
     def refusal(cls, refused: Refused) -> JsonObject:
         kind = refused.type or cls.types.get(refused.status, "invalid_request_error")
-        return {"error": {"message": refused.message, "type": kind, "param": None, "code": refused.code}}
+        return {"error": {"message": refused.message, "type": kind, "param": refused.param, "code": refused.code}}
 
 
 class OpenAIChat(_OpenAI):
@@ -251,9 +251,8 @@ class OpenAIResponses(_OpenAI):
 
     def _item_events(self, index: int, block: ContentBlock, item: JsonObject) -> Iterator[JsonObject]:
         place = {"item_id": item.get("id"), "output_index": index}
-        empty = {**item, "status": "in_progress", **{key: [] for key in ("content", "summary") if key in item}}
-        if "arguments" in item:
-            empty["arguments"] = ""
+        blank: JsonObject = {"content": [], "summary": [], "arguments": ""}
+        empty = {**item, "status": "in_progress", **{key: blank[key] for key in blank.keys() & item.keys()}}
         yield {"type": "response.output_item.added", "output_index": index, "item": empty}
         if isinstance(block, ToolUseBlock):
             text = item["arguments"] if isinstance(item["arguments"], str) else ""

@@ -1,7 +1,7 @@
 """What a fake server answers: an answer and how it is delivered, a refusal, other bytes, or nothing at all.
 
-Not here: the providers' forms of answers and errors, and the server. Invariant: what a script is made of is checked when
-it is written down, and can be served any number of times.
+Not here: the providers' forms of answers and errors, and the server. Invariant: what a script is made of is checked
+when it is written down, and can be served any number of times.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class Refused:
     """The provider's word for the kind of error; chosen by the status unless given."""
     code: str | None = None
     """The provider's code of the error, where it has codes."""
+    param: str | None = None
+    """The part of the request that the error is about, where the provider names one."""
     retry_after: float | None = None
     """Seconds, sent as ``Retry-After``."""
     headers: Mapping[str, str] = field(default_factory=dict)

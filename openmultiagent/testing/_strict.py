@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["STRICT", "Complaint"]
@@ -29,13 +28,17 @@ _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _PARTS = frozenset({"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"})
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint(Exception):  # noqa: N818 - a signal within this module, and then a value
-    """Why a request is refused."""
+class Complaint(Exception):  # noqa: N818 - no error of the library, but the answer to a request
+    """Why a request is refused.
 
-    message: str
-    param: str | None = None
-    """The part of the request that it is about, for the providers that name it."""
+    Args:
+        message: The provider's words.
+        param: The part of the request that it is about, for the providers that name it.
+    """
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.param = message, param
 
 
 def _openai_chat(body: JsonObject, path: str) -> None:  # noqa: ARG001 - one signature for all protocols
@@ -64,7 +67,7 @@ def _openai_chat(body: JsonObject, path: str) -> None:  # noqa: ARG001 - one sig
             raise Complaint(f"Invalid value: {role!r}. Supported values are: 'system', 'assistant', 'user'.", where)
         calls = message.get("tool_calls")
         if role == "assistant" and calls is not None:
-            owed = {call_id: index for call_id in _openai_calls(calls, index)}
+            owed = dict.fromkeys(_openai_calls(calls, index), index)
         elif message.get("content") is None:
             raise Complaint("Invalid value for 'content': expected a string, got null.", f"messages.[{index}].content")
         if message.get("content") is not None:
@@ -74,10 +77,11 @@ def _openai_chat(body: JsonObject, path: str) -> None:  # noqa: ARG001 - one sig
 
 def _openai_answered(owed: Mapping[str, int]) -> None:
     if owed:
-        text = "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
-        listed = ", ".join(owed)
-        where = f"messages.[{next(iter(owed.values()))}].role"
-        raise Complaint(f"{text} The following tool_call_ids did not have response messages: {listed}", where)
+        raise Complaint(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(owed)}",
+            f"messages.[{next(iter(owed.values()))}].role",
+        )
 
 
 def _openai_calls(calls: object, index: int) -> Iterator[str]:
@@ -160,7 +164,7 @@ def _anthropic(body: JsonObject, path: str) -> None:  # noqa: ARG001 - one signa
                 owed[_anthropic_call(block, place, ids)] = index
             elif role == "user" and kind == "tool_result":
                 _anthropic_result(block, place, owed, answered, leads=leads)
-            elif kind == "tool_use" or kind == "tool_result":
+            elif kind in ("tool_use", "tool_result"):
                 raise Complaint(f"{place}: `{kind}` blocks are not allowed in {role} messages")
             else:
                 leads = False
@@ -235,8 +239,8 @@ def _anthropic_answered(owed: Mapping[str, int]) -> None:
     if owed:
         raise Complaint(
             f"messages.{next(iter(owed.values()))}: `tool_use` ids were found without `tool_result` blocks immediately "
-            f"after: {', '.join(owed)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
-            "message."
+            f"after: {', '.join(owed)}. Each `tool_use` block must have a corresponding `tool_result` block in the "
+            "next message."
         )
 
 

@@ -204,7 +204,8 @@ async def test_after_run_may_change_the_output() -> None:
     assert (await tester.run("q")).output == "changed"
     async with tester.stream("q") as stream:
         events = [event async for event in stream]
-    assert events[-1].data.output == "changed"
+    done: Any = events[-1]
+    assert done.data.output == "changed"
 
 
 @proves("AGT-25")

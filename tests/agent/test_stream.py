@@ -68,7 +68,7 @@ async def test_a_stream_tells_the_run_in_order() -> None:
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))
     assert {event.run_id for event in events} == {stream.run_id}
     assert stream.result.identity.run_id == stream.run_id
-    by_type = {event.type: event for event in events}
+    by_type: dict[str, Any] = {event.type: event for event in events}
     assert by_type["tool_use"].data == ToolUseBlock(id="c1", name="add", input={"a": 1, "b": 2})
     assert by_type["tool_result"].data.content == "3"
     assert by_type["done"].data == stream.result

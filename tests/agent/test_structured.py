@@ -166,6 +166,7 @@ async def test_only_the_first_fault_of_many_is_told() -> None:
     adapter = ScriptedAdapter(['{"name": 1} {"name": 2}', "{" * 500])
     result = await agent(adapter, City).run("q")
     assert not result.success
+    assert result.error is not None
     assert "Failed to extract JSON" in str(result.error.__cause__)
 
 

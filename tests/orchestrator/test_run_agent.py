@@ -13,6 +13,7 @@ from openmultiagent import (
     LLMMessage,
     OpenMultiAgent,
     TextBlock,
+    TextDelta,
 )
 from openmultiagent.adapters import LLMChatOptions, LLMResponse
 from openmultiagent.evaluation import OnlineEvaluation, scorer
@@ -260,7 +261,7 @@ async def test_a_stream_is_the_same_run() -> None:
     async with oma.stream_agent({"name": "x"}, "q", run_id="r1", metadata={"a": 1}) as stream:
         events = [event async for event in stream]
     assert [event.type for event in events if event.type in ("text", "done")][-1] == "done"
-    assert "".join(event.data for event in events if event.type == "text") == "answer"
+    assert "".join(event.data for event in events if isinstance(event, TextDelta)) == "answer"
     assert stream.result.identity.run_id == stream.run_id == "r1"
     assert stream.result.metadata == {"a": 1}
     assert told == ["agent_start", "agent_complete"]

@@ -1,0 +1,80 @@
+"""Egress policies of an orchestrator, an agent and a run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from openmultiagent import Agent, AgentConfig, EgressPolicyError, LLMMessage, OpenMultiAgent
+from openmultiagent.egress import EgressPolicy
+from openmultiagent.testing import ScriptedAdapter
+from tests.support import proves
+from tests.support.openai_server import OpenAIServer, Reply
+
+OFFLINE = {"mode": "offline"}
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer([Reply("hello")]) as running:
+        yield running
+
+
+def definition(**fields: Any) -> AgentConfig[Any]:
+    return AgentConfig("x", provider="openai", model="m", api_key="k", **fields)
+
+
+@proves("ORC-50")
+@pytest.mark.parametrize(
+    ("orchestrator", "run", "agent"),
+    [
+        (OFFLINE, None, None),
+        (None, OFFLINE, None),
+        (None, None, OFFLINE),
+        ({"mode": "allowlist", "allowed_origins": ["https://api.openai.com"]}, OFFLINE, None),
+        (EgressPolicy("allowlist", allowed_origins=["https://a.example"]), None, None),
+    ],
+)
+async def test_what_a_policy_forbids_is_a_rejected_result(orchestrator: Any, run: Any, agent: Any) -> None:
+    events: list[str] = []
+    oma = OpenMultiAgent(egress_policy=orchestrator, on_progress=lambda event: events.append(event.type))
+    result = await oma.run_agent(definition(egress_policy=agent), [LLMMessage.user("q")], egress_policy=run)
+    assert (result.success, result.status.code) == (False, "rejected")
+    assert isinstance(result.error, EgressPolicyError)
+    assert result.error_info is not None
+    assert (result.error_info.kind, result.error_info.retryable) == ("validation", False)
+    assert events == ["agent_start", "agent_complete"]
+
+
+@proves("ORC-50")
+async def test_what_all_policies_allow_goes_through(server: OpenAIServer) -> None:
+    oma = OpenMultiAgent(egress_policy=OFFLINE)
+    async with oma:
+        result = await oma.run_agent(definition(base_url=server.base_url, egress_policy=OFFLINE), "q")
+    assert result.output == "hello"
+
+
+@proves("ORC-50")
+async def test_a_given_adapter_cannot_be_held_to_a_policy_and_is_not_used() -> None:
+    adapter = ScriptedAdapter(["never"])
+    result = await OpenMultiAgent(egress_policy=OFFLINE).run_agent({"name": "x", "adapter": adapter}, "q")
+    assert isinstance(result.error, EgressPolicyError)
+    assert result.error.reason == "unsupported"
+    assert adapter.calls == []
+
+
+@proves("ORC-50")
+async def test_an_agent_of_its_own_is_held_to_its_policy() -> None:
+    result = await Agent(definition(egress_policy=OFFLINE)).run("q")
+    assert result.status.code == "rejected"
+
+
+@proves("ORC-51")
+def test_a_policy_that_makes_no_sense_is_refused() -> None:
+    for make in (
+        lambda: OpenMultiAgent(egress_policy={"mode": "online"}),
+        lambda: definition(egress_policy={"mode": "online"}),
+        lambda: OpenMultiAgent().run_agent(definition(), "q", egress_policy={"mode": "online"}),
+    ):
+        with pytest.raises(EgressPolicyError):
+            make()
