@@ -1,7 +1,9 @@
 """Model providers: the adapter protocol and the adapters that speak it."""
 
 from ._anthropic import AnthropicAdapter
+from ._aws_credentials import AwsCredentials
 from ._azure import AzureOpenAIAdapter
+from ._bedrock import BedrockAdapter
 from ._call import ModelCall, ModelMiddleware, ModelNext, StreamSink, copy_options
 from ._copilot import CopilotAdapter, format_copilot_multiplier, get_copilot_multiplier
 from ._embedded import EmbeddedAdapter
@@ -32,7 +34,9 @@ __all__ = [
     "AdapterLease",
     "AdapterOwner",
     "AnthropicAdapter",
+    "AwsCredentials",
     "AzureOpenAIAdapter",
+    "BedrockAdapter",
     "CopilotAdapter",
     "EmbeddedAdapter",
     "FallbackAdapter",

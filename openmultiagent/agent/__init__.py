@@ -3,12 +3,14 @@
 from ._agent import Agent
 from ._call import RunCall, RunKind, RunMiddleware, RunNext, TraceIds, copy_input_payload, input_payload
 from ._config import AgentConfig
+from ._context import Compact, ContextStrategy, CustomContext, SlidingWindow, Summarize, ToolResultCompression
 from ._environment import DEFAULT_PROVIDER, EventSink, RunEnvironment, lease_adapter
 from ._events import (
     AgentFinished,
     AgentStarted,
     AgentStreamEvent,
     BudgetExceeded,
+    LoopDetected,
     ReasoningDelta,
     StreamDone,
     StreamFailed,
@@ -22,6 +24,7 @@ from ._events import (
 )
 from ._execution import cancelled_result, execute_agent, failed_result
 from ._hooks import BeforeRunContext
+from ._loops import LoopAction, LoopDetection, LoopInfo
 from ._stream import AgentStream
 
 __all__ = [
@@ -34,18 +37,28 @@ __all__ = [
     "AgentStreamEvent",
     "BeforeRunContext",
     "BudgetExceeded",
+    "Compact",
+    "ContextStrategy",
+    "CustomContext",
     "EventSink",
+    "LoopAction",
+    "LoopDetected",
+    "LoopDetection",
+    "LoopInfo",
     "ReasoningDelta",
     "RunCall",
     "RunEnvironment",
     "RunKind",
     "RunMiddleware",
     "RunNext",
+    "SlidingWindow",
     "StreamDone",
     "StreamFailed",
+    "Summarize",
     "TextDelta",
     "ToolCalled",
     "ToolInputReceived",
+    "ToolResultCompression",
     "ToolReturned",
     "TraceIds",
     "TurnFinished",

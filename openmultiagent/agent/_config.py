@@ -18,6 +18,8 @@ from ..errors import ConfigurationError
 from ..messages import LLMMessage, coerce_messages
 from ..tools import Tool, ToolMiddleware
 from ..tools import tool as make_tool
+from ._context import ContextStrategy, ToolResultCompression, as_context_strategy, as_tool_result_compression
+from ._loops import LoopDetection, as_loop_detection
 from ._structured import output_format
 
 __all__ = ["AgentConfig"]
@@ -59,7 +61,7 @@ class AgentConfig(Generic[T]):
     """Region of the provider, for ``bedrock``."""
     api: str | None = None
     """Protocol of the provider, for ``openai``: ``chat`` (the default) or ``responses``."""
-    egress_policy: SkipValidation[EgressPolicy | Mapping[str, Any] | None] = None
+    egress_policy: SkipValidation[EgressPolicy | None] = None
     """Which addresses the provider may be reached at; the orchestrator's and the run's hold as well."""
     system_prompt: str | None = None
     description: str | None = None
@@ -86,6 +88,12 @@ class AgentConfig(Generic[T]):
     """Seconds for a whole run; None is no limit."""
     call_timeout: Seconds | None = 600.0
     """Seconds for each model call; None is no limit."""
+    context_strategy: SkipValidation[ContextStrategy | None] = None
+    """What of a long conversation is sent; None sends all of it. A mapping with ``type`` is as good."""
+    compress_tool_results: SkipValidation[ToolResultCompression | None] = None
+    """Whether old tool results are sent as a short note; True uses the defaults."""
+    loop_detection: SkipValidation[LoopDetection | None] = None
+    """What happens when the agent repeats itself; None looks for nothing."""
     before_run: Callable[..., object] | None = None
     """Called with a ``BeforeRunContext`` before each run; may rewrite what this run sends."""
     after_run: Callable[..., object] | None = None
@@ -106,6 +114,11 @@ class AgentConfig(Generic[T]):
             "history": () if self.history == () else tuple(coerce_messages(self.history, root="history")),
             "tools": tuple(self._as_tool(item) for item in _sequence(self.name, "tools", self.tools)),
             "disallowed_tools": tuple(self.disallowed_tools),
+            "context_strategy": as_context_strategy(self.context_strategy, where=f"agent {self.name!r}"),
+            "compress_tool_results": as_tool_result_compression(
+                self.compress_tool_results, where=f"agent {self.name!r}"
+            ),
+            "loop_detection": as_loop_detection(self.loop_detection),
             "egress_policy": normalize_egress_policy(self.egress_policy),
             "settings": _as_settings(self.name, self.settings),
             "model_middleware": _callables(self.name, "model_middleware", self.model_middleware),
@@ -146,7 +159,18 @@ class AgentConfig(Generic[T]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AgentConfig[T]:
         # Adapters, hooks and tools are live handles: a copied definition uses the same ones.
-        shared = {"adapter", "output_schema", "tools", "before_run", "after_run", "model_middleware", "tool_middleware"}
+        shared = {
+            "adapter",
+            "after_run",
+            "before_run",
+            "compress_tool_results",
+            "context_strategy",
+            "loop_detection",
+            "model_middleware",
+            "output_schema",
+            "tool_middleware",
+            "tools",
+        }
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return AgentConfig(**{k: v if k in shared else copy.deepcopy(v, memo) for k, v in values.items()})
 

@@ -11,12 +11,14 @@ from ..errors import CostBudgetExceededError, TokenBudgetExceededError
 from ..events import Event
 from ..messages import LLMMessage, ToolResultBlock, ToolUseBlock
 from ..outcome import AgentRunResult
+from ._loops import LoopInfo
 
 __all__ = [
     "AgentFinished",
     "AgentStarted",
     "AgentStreamEvent",
     "BudgetExceeded",
+    "LoopDetected",
     "ReasoningDelta",
     "StreamDone",
     "StreamFailed",
@@ -107,6 +109,13 @@ class TurnRestarted(Event[int]):
     __slots__ = ()
 
 
+class LoopDetected(Event[LoopInfo]):
+    """The agent repeats itself; ``data`` says what, and how often."""
+
+    type: ClassVar[Literal["loop_detected"]] = "loop_detected"
+    __slots__ = ()
+
+
 class StreamDone(Event[AgentRunResult[Any]]):
     """The run ended with a result; ``data`` is it. The last event of a stream."""
 
@@ -130,6 +139,7 @@ AgentStreamEvent = (
     | ToolReturned
     | TurnFinished
     | TurnRestarted
+    | LoopDetected
     | StreamDone
     | StreamFailed
 )

@@ -31,6 +31,7 @@ from ..messages import LLMMessage
 from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure
 from ._config import AgentConfig
 from ._environment import RunEnvironment, lease_adapter
+from ._events import ToolReturned, copy_block
 from ._hooks import apply_after_run, apply_before_run
 from ._runner import AgentRunner
 from ._turns import RunProgress
@@ -66,6 +67,7 @@ async def execute_agent(
     finally:
         await lease.aclose()
     # Only the token's scope swallows a cancellation, and so leads here.
+    await run.tell_closed()
     return _stopped(run.progress, environment, None if cancel is None else cancel.reason)
 
 
@@ -107,11 +109,20 @@ class _Run:
                 error.__cause__ = caught
             finally:
                 self.progress.close()
+        await self.tell_closed()
         if timer is not None and timer.cancelled_caught:
             return _timed_out(self.progress, self.config, self.environment)
         if error is not None:
             return _failed(self.progress, self.environment, error, _kind_of(error, runner), self.adapter.name)
         return _finished(self.progress, self.environment)
+
+    async def tell_closed(self) -> None:
+        """Tell a stream of the calls that were announced and then closed without being finished."""
+        sink, closed = self.environment.sink, self.progress.closed_early
+        self.progress.closed_early = []
+        if sink is not None:
+            for block in closed:
+                await sink(ToolReturned(agent=self.config.name, payload=block, copy=copy_block))
 
 
 @contextmanager

@@ -8,36 +8,29 @@ for both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..adapters import LLMAdapter, LLMChatOptions, ModelCall, StreamEvent
+from ..adapters import LLMAdapter, LLMChatOptions, LLMResponse, ModelCall
 from ..errors import StructuredOutputValidationError
-from ..events import Event
-from ..messages import ContentBlock, LLMMessage, ReasoningBlock, TextBlock, ToolUseBlock, copy_blocks
+from ..messages import Conversation, LLMMessage, ToolUseBlock, copy_blocks
 from ..outcome import StopReason
 from ._config import AgentConfig
-from ._environment import EventSink, RunEnvironment
-from ._events import (
-    ReasoningDelta,
-    TextDelta,
-    ToolCalled,
-    ToolInputReceived,
-    ToolReturned,
-    TurnFinished,
-    TurnRestarted,
-    TurnStarted,
-    copy_block,
-)
+from ._context import open_context
+from ._environment import RunEnvironment
+from ._loops import LoopDetector, loop_warning
 from ._model_seam import ModelSeam
 from ._structured import OutputFormat, output_format
 from ._tool_seam import ToolSeam
+from ._turn_sink import TurnSink
 from ._turns import RunProgress
 
 __all__ = ["AgentRunner"]
 
 _STOP_REASONS: dict[str, StopReason] = {"max_tokens": "max_tokens", "content_filter": "content_filter"}
 _OVER_BUDGET = "Not executed: the run's budget is used up."
+_IN_A_LOOP = "Not executed: the run was ended because the agent repeated itself."
 
 
 class AgentRunner:
@@ -61,11 +54,16 @@ class AgentRunner:
         self._provider = adapter.name
         self._output = None if config.output_schema is None else output_format(config.output_schema)
         self._corrections = 0
+        self._asides = 0
+        self._context = open_context(config.context_strategy, config.compress_tool_results, agent=config.name)
+        self._loops = None if config.loop_detection is None else LoopDetector(config.loop_detection, agent=config.name)
         self._options = chat_options(config, adapter, self._tools, self._output)
 
     async def run(self) -> None:
         """Go through the turns; why the run stopped is in the progress."""
         progress, scope = self._progress, self._environment.budget
+        if self._loops is not None:
+            self._loops.replay(progress.conversation)
         while True:
             if progress.turns >= self._config.max_turns:
                 progress.stop_reason = "max_turns"
@@ -73,16 +71,47 @@ class AgentRunner:
                     raise StructuredOutputValidationError(f"no answer within max_turns={self._config.max_turns} turns")
                 return
             progress.turns += 1
-            calls = await self._ask()
-            if not calls:
-                if self._output is None or self._accepts(self._output):
-                    return
-                continue
-            if scope.overrun() is not None:
-                # The model would never see what these calls come to.
-                progress.close(_OVER_BUDGET)
+            turn = self._new_turn()
+            calls = await self._ask(turn)
+            over = scope.overrun() is not None
+            warning = None if over else await self._loop_warning(calls, turn)
+            if progress.stop_reason == "loop":
+                progress.close(_IN_A_LOOP)
                 return
-            await self._run_tools(calls)
+            if turn is not None:
+                progress.announced = True
+                await turn.announce(calls)
+            if calls and not over:
+                await self._tools.run_turn(calls, progress)
+            # The model would never see what the calls of a run over budget come to, so they are not made.
+            results = progress.close(_OVER_BUDGET, note=warning)
+            progress.closed_early = []
+            if turn is not None:
+                await turn.finish(results)
+            if over or not (calls or warning or self._must_correct()):
+                return
+
+    def _new_turn(self) -> TurnSink | None:
+        sink = self._environment.sink
+        return None if sink is None else TurnSink(sink, self._config.name, self._progress.turns)
+
+    async def _loop_warning(self, calls: list[ToolUseBlock], turn: TurnSink | None) -> str | None:
+        """Return the warning that a repeating agent gets, if any; set the stop reason when the run has to end."""
+        if self._loops is None:
+            return None
+        info = self._loops.record(calls, self._progress.output())
+        if info is None:
+            return None
+        if turn is not None:
+            await turn.tell_loop(info)
+        action = await self._loops.decide(info)
+        if action == "terminate":
+            self._progress.stop_reason = "loop"
+        return loop_warning(info) if action == "inject" else None
+
+    def _must_correct(self) -> bool:
+        """Read the answer as what was asked for; say whether the model has to correct it."""
+        return self._output is not None and not self._accepts(self._output)
 
     def _accepts(self, output: OutputFormat[Any]) -> bool:
         """Read the answer as what was asked for; else have the model correct it, as often as it may."""
@@ -97,92 +126,51 @@ class AgentRunner:
             return False
         return True
 
-    async def _ask(self) -> list[ToolUseBlock]:
-        progress, sink = self._progress, self._environment.sink
-        turn = None if sink is None else _TurnSink(sink, self._config.name, progress.turns)
+    async def _ask(self, turn: TurnSink | None) -> list[ToolUseBlock]:
+        progress = self._progress
         if turn is not None:
             await turn.start()
-        run_id = self._environment.identity.run_id
-        response = await self.model.call(
-            ModelCall(
-                id=f"{run_id}/turn-{progress.turns}",
-                run_id=run_id,
-                agent=self._config.name,
-                turn=progress.turns,
-                phase=self._environment.phase,
-                provider=self._provider,
-                messages=progress.conversation,
-                options=self._options,
-                sink=turn,
-            )
-        )
+        messages: Sequence[LLMMessage] = progress.conversation
+        if self._context is not None:
+            prepared = await self._context.prepare(progress.conversation, self._ask_aside)
+            # What a strategy returns is checked, so that the adapter need not check it again.
+            messages = prepared if isinstance(prepared, Conversation) else Conversation(list(prepared))
+        response = await self.model.call(self._call(messages, self._options, self._environment.phase, turn))
+        if self._context is not None:
+            self._context.report(response.usage)
         content = response.content if self.model.shares_content else copy_blocks(response.content)
         calls = progress.add_answer(content)
         progress.stop_reason = _STOP_REASONS.get(response.stop_reason, "end_turn")
         if turn is not None:
-            await turn.finish(content, calls)
+            await turn.deliver_rest(content)
         return calls
 
-    async def _run_tools(self, calls: list[ToolUseBlock]) -> None:
-        progress, sink = self._progress, self._environment.sink
-        await self._tools.run_turn(calls, progress)
-        results = progress.close()
-        if sink is not None:
-            for block in results:
-                await sink(ToolReturned(agent=self._config.name, payload=block, copy=copy_block))
-            await sink(TurnFinished(agent=self._config.name, payload=progress.turns))
+    async def _ask_aside(
+        self, messages: Sequence[LLMMessage], *, system_prompt: str, max_tokens: int, model: str | None
+    ) -> LLMResponse:
+        """Make a model call that is no turn, for the context strategy; the same seams, no tools."""
+        options = LLMChatOptions(
+            model=self._options.model if model is None else model, system_prompt=system_prompt, max_tokens=max_tokens
+        )
+        self._asides += 1
+        return await self.model.call(self._call(messages, options, "summary", None))
 
-
-class _TurnSink:
-    """Turns the pieces of one answer into events of the run's stream."""
-
-    def __init__(self, sink: EventSink, agent: str, turn: int) -> None:
-        self._sink = sink
-        self._agent = agent
-        self._turn = turn
-        self._streamed = False
-
-    async def start(self) -> None:
-        await self._emit(TurnStarted, self._turn)
-
-    async def begin(self) -> None:
-        """Void what has been delivered, when the call of this turn is made again."""
-        if self._streamed:
-            self._streamed = False
-            await self._emit(TurnRestarted, self._turn)
-
-    async def deliver(self, event: StreamEvent) -> None:
-        """Pass on one piece of the answer; complete tool calls wait for the end of the turn."""
-        if event.type == "text":
-            self._streamed = True
-            await self._emit(TextDelta, event.data)
-        elif event.type == "reasoning":
-            self._streamed = True
-            await self._emit(ReasoningDelta, event.data)
-        elif event.type == "tool_input_delta":
-            self._streamed = True
-            await self._emit(ToolInputReceived, event.data)
-
-    async def finish(self, content: list[ContentBlock], calls: list[ToolUseBlock]) -> None:
-        """Deliver what was not streamed, and the complete tool calls.
-
-        Args:
-            content: The blocks of the answer.
-            calls: The tool calls among them.
-        """
-        if not self._streamed:
-            for block in content:
-                if isinstance(block, TextBlock) and block.text:
-                    await self._emit(TextDelta, block.text)
-                elif isinstance(block, ReasoningBlock) and block.text:
-                    await self._emit(ReasoningDelta, block.text)
-        for call in calls:
-            await self._sink(ToolCalled(agent=self._agent, payload=call, copy=copy_block))
-        if not calls:
-            await self._emit(TurnFinished, self._turn)
-
-    async def _emit(self, kind: type[Event[Any]], payload: object) -> None:
-        await self._sink(kind(agent=self._agent, payload=payload))
+    def _call(
+        self, messages: Sequence[LLMMessage], options: LLMChatOptions, phase: str, turn: TurnSink | None
+    ) -> ModelCall:
+        run_id = self._environment.identity.run_id
+        call_id = f"{run_id}/turn-{self._progress.turns}"
+        return ModelCall(
+            id=f"{call_id}/summary-{self._asides}" if phase == "summary" else call_id,
+            run_id=run_id,
+            agent=self._config.name,
+            turn=self._progress.turns,
+            phase=phase,
+            provider=self._provider,
+            messages=messages,
+            options=options,
+            sink=turn,
+        )
 
 
 def chat_options(

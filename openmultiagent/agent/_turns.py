@@ -40,6 +40,10 @@ class RunProgress:
         self.stop_reason: StopReason = "end_turn"
         self.structured: Any = None
         """The answer as what was asked for."""
+        self.announced = False
+        """Whether a stream has been told of the tool calls of the current turn."""
+        self.closed_early: list[ToolResultBlock] = []
+        """Results that a stream has not been told of."""
         self._input_length = len(messages)
         self._open: dict[str, ToolUseBlock] = {}
         self._finished: dict[str, ToolResultBlock] = {}
@@ -74,11 +78,12 @@ class RunProgress:
         self._finished[block.tool_use_id] = block
         self.records.append(record)
 
-    def close(self, why: str = _NOT_EXECUTED) -> list[ToolResultBlock]:
+    def close(self, why: str = _NOT_EXECUTED, *, note: str | None = None) -> list[ToolResultBlock]:
         """Answer the tool calls of the current turn, in their order, and return the answers.
 
         Args:
             why: The text for calls that have no result.
+            note: A text for the model, behind the results.
         """
         results = [
             self._finished.get(call_id) or ToolResultBlock(tool_use_id=call_id, content=why, is_error=True)
@@ -87,9 +92,12 @@ class RunProgress:
         order = {call_id: position for position, call_id in enumerate(self._open)}
         tail = len(self.records) - len(self._finished)
         self.records[tail:] = sorted(self.records[tail:], key=lambda record: order[record.tool_use_id])
-        if results:
-            self.conversation.append(LLMMessage.new(Role.USER, list(results)))
+        blocks: list[ContentBlock] = [*results, *([] if note is None else [TextBlock(text=note)])]
+        if blocks:
+            self.conversation.append(LLMMessage.new(Role.USER, blocks))
         self._open, self._finished = {}, {}
+        self.closed_early = results if self.announced else []
+        self.announced = False
         return results
 
     def produced(self) -> list[LLMMessage]:

@@ -61,7 +61,8 @@ class Dialect:
     user_first: Literal["never", "with_calls", "always"] = "never"
     """Whether the first turn must be the user's: always, or when it would be one with tool calls."""
     drops: Literal["blank", "empty", "nothing"] = "nothing"
-    """Which texts are not sent, so that a message of nothing else does not count."""
+    """Which texts are not sent, so that a message of nothing else does not count: blank ones, or empty ones but for the
+    user's."""
     error_needs_text: bool = False
     """A failed tool must say something."""
     system_counts: bool = False
@@ -83,7 +84,7 @@ class Dialect:
         Args:
             message: A valid message.
         """
-        return any(isinstance(block, ReasoningBlock) or self._sends(block) for block in message.content)
+        return any(isinstance(block, ReasoningBlock) or self._sends(block, message.role) for block in message.content)
 
     def says(self, message: LLMMessage) -> bool:
         """Say whether anything of a message is sent for certain; reasoning is not, when it is another provider's.
@@ -91,12 +92,15 @@ class Dialect:
         Args:
             message: A valid message.
         """
-        return any(not isinstance(block, ReasoningBlock) and self._sends(block) for block in message.content)
+        sent = (block for block in message.content if not isinstance(block, ReasoningBlock))
+        return any(self._sends(block, message.role) for block in sent)
 
-    def _sends(self, block: ContentBlock) -> bool:
-        if self.drops == "nothing" or not isinstance(block, TextBlock):
+    def _sends(self, block: ContentBlock, role: Role) -> bool:
+        if not isinstance(block, TextBlock) or self.drops == "nothing":
             return True
-        return not is_blank(block.text) if self.drops == "blank" else bool(block.text)
+        if self.drops == "blank":
+            return not is_blank(block.text)
+        return bool(block.text) or role == Role.USER
 
 
 DIALECTS: Mapping[str, Dialect] = {

@@ -1,15 +1,14 @@
 """Runs one tool call and turns whatever happens into a result.
 
-Not here: which calls run and in which order (an agent's turn decides), middleware, tracing. Invariants: a fault of a
+Not here: how the calls of a turn are started (an agent's turn does), middleware, tracing. Invariants: a fault of a
 tool is a result, never an exception; a cancellation of the caller is an exception, never a result; what is not in the
-registry never runs.
+registry, over its cap, or not let through by the gate never runs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import math
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,8 +17,12 @@ from anyio.lowlevel import RunVar
 from pydantic import ValidationError
 
 from .._log import get_logger
+from ..errors import ConfigurationError
+from ._admission import CallCaps, CallLine
 from ._call import ToolCall
 from ._context import ToolContext
+from ._gate import GateFault, ToolDecision, ToolGate, ask_gate, refusal, with_decision
+from ._isolation import run_isolated
 from ._registry import ToolRegistry
 from ._result import ToolResult, as_tool_result, describe_error, error_result, issue_lines
 from ._tool import Tool, check_seconds, check_whole
@@ -38,17 +41,19 @@ _SHOWN_NAME_CHARS = 100
 class ToolExecutor:
     """Runs tool calls, each within its limits and apart from the others.
 
+    Caps of tools (``max_calls``) count all calls of one executor, so an agent's run has an executor of its own.
+
     Args:
         registry: The tools that may run; looked up anew at each call.
         max_concurrency: The most calls that run at a time on one event loop; further ones wait, which does not count as
             their own time.
         default_timeout: Seconds for a call of a tool that has no limit of its own; ``math.inf`` for none.
         max_output_chars: The most characters of a text for the model, for tools that have no limit of their own; None
-        for
-            no limit.
+            for no limit.
+        on_tool_call: Asked before each call, when the input has been checked and the tool has not been run.
 
     Raises:
-        ConfigurationError: A limit is no sensible number.
+        ConfigurationError: A limit is no sensible number, or the gate cannot be called.
     """
 
     def __init__(
@@ -58,15 +63,36 @@ class ToolExecutor:
         max_concurrency: int = 16,
         default_timeout: float = 120.0,
         max_output_chars: int | None = None,
+        on_tool_call: ToolGate | None = None,
     ) -> None:
         check_whole(max_concurrency, "max_concurrency")
         check_seconds(default_timeout, "default_timeout")
         if max_output_chars is not None:
             check_whole(max_output_chars, "max_output_chars")
+        if on_tool_call is not None and not callable(on_tool_call):
+            raise ConfigurationError(f"on_tool_call must be a function of a ToolCallContext, got {on_tool_call!r:.100}")
         self._registry = registry
         self._max_concurrency = max_concurrency
         self._default_timeout = default_timeout
         self._max_output_chars = max_output_chars
+        self._gate = on_tool_call
+        self._caps = CallCaps()
+        self._places: dict[str, int] = {}
+        self._is_ordered = False
+
+    def announce(self, calls: Sequence[ToolCall]) -> None:
+        """Tell of the calls of a turn, in their order, before the first of them starts.
+
+        It makes the order count: which calls are over a cap, and which wait for an exclusive one. Calls that were never
+        announced are served in the order in which they come.
+
+        Args:
+            calls: All calls of the turn.
+        """
+        known = [(call.id, tool) for call in calls if (tool := self._registry.get(call.tool_name)) is not None]
+        self._caps.reserve(known)
+        self._places = {call_id: place for place, (call_id, _) in enumerate(known)}
+        self._is_ordered = any(tool.exclusive for _, tool in known)
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run one call; whatever goes wrong with the tool is an error result.
@@ -80,80 +106,95 @@ class ToolExecutor:
         tool = self._registry.get(call.tool_name)
         if tool is None:
             return error_result(self._unknown(call.tool_name))
-        limit = self._max_output_chars if tool.max_output_chars is None else tool.max_output_chars
         value, fault = _checked_input(tool, call)
+        if fault is None and not self._caps.take(call.id, tool):
+            fault = f'Tool "{tool.name}" was not run: it may be called at most {tool.max_calls} time(s) in a run'
         if fault is not None:
-            return as_tool_result(tool.name, error_result(fault), limit=limit)
-        async with self._slots():
-            returned = await self._run(tool, value, context)
-        return as_tool_result(tool.name, returned, output=tool.output_adapter, limit=limit)
+            return self._result(tool, error_result(fault))
+        if self._gate is None:
+            return self._result(tool, await self._run_in_turn(tool, value, call, context))
+        return await self._run_gated(self._gate, tool, value, call, context)
+
+    async def _run_gated(
+        self, gate: ToolGate, tool: Tool, value: Any, call: ToolCall, context: ToolContext
+    ) -> ToolResult:
+        has_run = False
+        decision: ToolDecision | None = None
+        try:
+            decision = await ask_gate(gate, tool, value, context)
+            fault = refusal(tool, decision)
+            if decision.updated_input is not None:
+                value, fault = _checked_input(tool, call.replace(input=dict(decision.updated_input)))
+            has_run = fault is None
+        except GateFault as error:
+            fault = str(error)
+        finally:
+            if not has_run:
+                self._caps.give_back(tool)
+        returned = await self._run_in_turn(tool, value, call, context) if fault is None else error_result(fault)
+        result = self._result(tool, returned)
+        return result if decision is None else with_decision(result, decision)
+
+    async def _run_in_turn(self, tool: Tool, value: Any, call: ToolCall, context: ToolContext) -> object:
+        loop = self._on_this_loop()
+        place = self._places.get(call.id)
+        # First the line, then a slot: who waits in line must hold nothing that others need to go on.
+        async with (
+            loop.line.hold(place, exclusive=tool.exclusive, ordered=self._is_ordered and place is not None),
+            loop.slots,
+        ):
+            return await self._run(tool, value, context)
 
     async def _run(self, tool: Tool, value: Any, context: ToolContext) -> object:
         seconds = self._default_timeout if tool.timeout is None else tool.timeout
-        caller = _Caller()
-        failure: BaseException | None = None
-        returned: object = None
-        scope = anyio.move_on_after(seconds)
-        try:
-            with scope:
-                returned = await _invoke(tool, value, context)
-        except Exception as error:  # noqa: BLE001 - the boundary between tools and runs
-            failure = error
-        except BaseException as error:
-            cancellation = _cancellation_in(error)
-            if cancellation is None:
-                raise
-            if caller.is_cancelled():
-                raise cancellation from None
-            failure = error
-        if caller.was_cancelled_natively():
-            # The tool caught a cancellation that was meant for its caller, and asyncio delivers it only once.
-            raise asyncio.CancelledError
-        if scope.cancelled_caught or (failure is not None and scope.cancel_called):
+        outcome = await run_isolated(lambda: _invoke(tool, value, context), seconds=seconds)
+        if outcome.timed_out:
             return error_result(_timed_out(tool, seconds))
-        if failure is None:
-            return returned
-        _log_failure(failure, context)
-        if isinstance(failure, Exception):
-            return error_result(f'Tool "{tool.name}" threw an error: {describe_error(failure)}')
+        if outcome.failure is None:
+            return outcome.value
+        _log_failure(outcome.failure, context)
+        if isinstance(outcome.failure, Exception):
+            return error_result(f'Tool "{tool.name}" threw an error: {describe_error(outcome.failure)}')
         return error_result(f'Tool "{tool.name}" threw an error: it was cancelled by something that it uses')
 
-    def _slots(self) -> anyio.Semaphore:
+    def _result(self, tool: Tool, returned: object) -> ToolResult:
+        limit = self._max_output_chars if tool.max_output_chars is None else tool.max_output_chars
+        return as_tool_result(
+            tool.name, returned, output=tool.output_adapter, use_validated=tool.use_validated_output, limit=limit
+        )
+
+    def _on_this_loop(self) -> _Loop:
         # An event loop's own, since one executor may serve several.
-        slots = _SLOTS.get(None)
-        if slots is None:
-            slots = WeakKeyDictionary()
-            _SLOTS.set(slots)
-        semaphore = slots.get(self)
-        if semaphore is None:
-            semaphore = slots[self] = anyio.Semaphore(self._max_concurrency, fast_acquire=True)
-        return semaphore
+        loops = _LOOPS.get(None)
+        if loops is None:
+            loops = WeakKeyDictionary()
+            _LOOPS.set(loops)
+        loop = loops.get(self)
+        if loop is None:
+            loop = loops[self] = _Loop(self._max_concurrency)
+        return loop
 
     def _unknown(self, name: str) -> str:
         names = self._registry.names()
         listed = ", ".join(names[:_SHOWN_NAMES]) or "none"
         more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-        return f'Tool "{name[:_SHOWN_NAME_CHARS]}" is not registered. Available tools: {listed}{more}.'
+        return (
+            f'Tool "{name[:_SHOWN_NAME_CHARS]}" is not registered, or not granted to this agent. '
+            f"Available tools: {listed}{more}."
+        )
 
 
-_SLOTS: RunVar[WeakKeyDictionary[ToolExecutor, anyio.Semaphore] | None] = RunVar("openmultiagent_tool_slots")
+class _Loop:
+    """What the calls of an executor on one event loop share."""
+
+    __slots__ = ("line", "slots")
+
+    def __init__(self, max_concurrency: int) -> None:
+        self.line = CallLine()
+        self.slots = anyio.Semaphore(max_concurrency, fast_acquire=True)
 
 
-class _Caller:
-    """Tells whether the code around a tool is being cancelled, as opposed to something inside the tool."""
-
-    def __init__(self) -> None:
-        on_asyncio = anyio.get_cancelled_exc_class() is asyncio.CancelledError
-        self._task = asyncio.current_task() if on_asyncio else None
-        self._requests = 0 if self._task is None else self._task.cancelling()
-
-    def is_cancelled(self) -> bool:
-        """Whether a scope around the tool is cancelled, or the task itself."""
-        return anyio.current_effective_deadline() == -math.inf or self.was_cancelled_natively()
-
-    def was_cancelled_natively(self) -> bool:
-        """Whether asyncio's ``Task.cancel`` was called meanwhile; a scope undoes its own calls of it on exit."""
-        return self._task is not None and self._task.cancelling() > self._requests
+_LOOPS: RunVar[WeakKeyDictionary[ToolExecutor, _Loop] | None] = RunVar("openmultiagent_tool_loops")
 
 
 async def _invoke(tool: Tool, value: Any, context: ToolContext) -> object:
@@ -182,22 +223,6 @@ def _checked_input(tool: Tool, call: ToolCall) -> tuple[Any, str | None]:
         return None, f"{start}\n{issue_lines(error)}"
     except Exception as error:  # noqa: BLE001 - a user's own validators run here, and may raise anything
         return None, f"{start}\n- input: {describe_error(error)}"
-
-
-def _cancellation_in(error: BaseException) -> BaseException | None:
-    """Return the cancellation that an exception is or holds; None if it holds what no tool may keep to itself."""
-    kinds = (anyio.get_cancelled_exc_class(), asyncio.CancelledError)
-    found: BaseException | None = None
-    pending = [error]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, BaseExceptionGroup):
-            pending.extend(item.exceptions)
-        elif isinstance(item, kinds):
-            found = item
-        elif not isinstance(item, Exception):
-            return None
-    return found
 
 
 def _timed_out(tool: Tool, seconds: float) -> str:

@@ -74,7 +74,12 @@ def error_result(text: str) -> ToolResult:
 
 
 def as_tool_result(
-    tool_name: str, returned: object, *, output: TypeAdapter[Any] | None = None, limit: int | None = None
+    tool_name: str,
+    returned: object,
+    *,
+    output: TypeAdapter[Any] | None = None,
+    use_validated: bool = False,
+    limit: int | None = None,
 ) -> ToolResult:
     """Return what a tool (or a middleware around it) returned as a well-formed result; never raises.
 
@@ -85,15 +90,17 @@ def as_tool_result(
         tool_name: Named in the text of a fault.
         returned: What the tool returned.
         output: What ``data`` must be valid for, unless the result is an error.
+        use_validated: Whether ``data`` becomes what ``output`` made of it.
         limit: The most characters of a text that the model gets; None for no limit. Never applied to a
-        ``model_output`` that
-            the tool gave itself.
+            ``model_output`` that the tool gave itself.
     """
     if isinstance(returned, ToolResult):
-        return _checked(tool_name, returned, output, limit)
-    fault = None if output is None else _schema_fault(returned, output)
+        return _checked(tool_name, returned, output, use_validated=use_validated, limit=limit)
+    validated, fault = _validated(returned, output)
     if fault is not None:
         return _invalid(tool_name, fault, limit)
+    if use_validated:
+        returned = validated
     if isinstance(returned, str):
         return ToolResult(_cut(returned, limit))
     try:
@@ -176,10 +183,14 @@ def issue_lines(error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-def _checked(tool_name: str, result: ToolResult, output: TypeAdapter[Any] | None, limit: int | None) -> ToolResult:
+def _checked(
+    tool_name: str, result: ToolResult, output: TypeAdapter[Any] | None, *, use_validated: bool, limit: int | None
+) -> ToolResult:
     fault = _shape_fault(result.data, result.model_output, result.is_error, result.metadata)
-    if fault is None and output is not None and not result.is_error:
-        fault = _schema_fault(result.data, output)
+    if fault is None and not result.is_error:
+        validated, fault = _validated(result.data, output)
+        if use_validated and fault is None:
+            result = replace(result, data=validated)
     if fault is not None:
         return _invalid(tool_name, fault, limit)
     if result.model_output is not None:
@@ -206,14 +217,16 @@ def _shape_fault(data: object, model_output: object, is_error: object, metadata:
     return None
 
 
-def _schema_fault(data: object, output: TypeAdapter[Any]) -> str | None:
+def _validated(data: object, output: TypeAdapter[Any] | None) -> tuple[object, str | None]:
+    """Return what the schema makes of the data and None, or anything and what is wrong."""
+    if output is None:
+        return data, None
     try:
-        output.validate_python(data)
+        return output.validate_python(data), None
     except ValidationError as error:
-        return f"\n{issue_lines(error)}"
+        return data, f"\n{issue_lines(error)}"
     except Exception as error:  # noqa: BLE001 - a user's own validators run here, and may raise anything
-        return f" {describe_error(error)}"
-    return None
+        return data, f" {describe_error(error)}"
 
 
 def _invalid(tool_name: str, fault: str, limit: int | None) -> ToolResult:

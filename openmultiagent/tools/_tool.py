@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from types import FrameType
-from typing import Any, Self, overload
+from typing import Any, Self, TypedDict, Unpack, overload
 
 from pydantic import TypeAdapter
 
@@ -24,7 +24,7 @@ from ._docstring import parse_docstring
 from ._result import describe_error
 from ._schema import FunctionBody, documentation, function_body, plain_schema, type_schema, underlying
 
-__all__ = ["Tool", "check_seconds", "check_whole", "tool"]
+__all__ = ["Tool", "ToolSettings", "check_seconds", "check_whole", "tool"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider accepts as the name of a function."""
@@ -58,8 +58,16 @@ class Tool:
     none."""
     output_schema: Any = field(default=None, repr=False)
     """A type that the ``data`` of a result must be valid for; the data themselves are passed on as they are."""
+    use_validated_output: bool = False
+    """Whether ``data`` is what ``output_schema`` made of it (conversions, defaults), not what the tool returned."""
     max_output_chars: int | None = None
     """The most characters of a text that the model gets; None for the executor's limit."""
+    consequential: bool = False
+    """Whether calls have consequences outside the run; told to the gate, and nothing else follows from it."""
+    exclusive: bool = False
+    """Whether a call runs alone: never at the same time as another call of the run."""
+    max_calls: int | None = None
+    """The most calls that run in one run; None for no cap. Further calls are errors that the model reads."""
     fn: Callable[..., Any] = field(init=False, repr=False)
     """The function that the tool was made from."""
     definition: LLMToolDef = field(init=False, repr=False)
@@ -77,10 +85,7 @@ class Tool:
             raise ConfigurationError(f"tool {self.name!r}: description must be a str, got {self.description!r}")
         if not callable(self.execute):
             raise ConfigurationError(f"tool {self.name!r}: execute must be callable, got {self.execute!r}")
-        if self.timeout is not None:
-            check_seconds(self.timeout, f"tool {self.name!r}: timeout")
-        if self.max_output_chars is not None:
-            check_whole(self.max_output_chars, f"tool {self.name!r}: max_output_chars")
+        _check_settings(self)
         body = self.execute
         fn = body.fn if isinstance(body, FunctionBody) else body
         adapter: TypeAdapter[Any] | None = None
@@ -115,6 +120,18 @@ class Tool:
         return self
 
 
+class ToolSettings(TypedDict, total=False):
+    """What ``tool`` passes on to the tool; the fields of ``Tool`` with these names say what they do."""
+
+    timeout: float | None
+    output_schema: Any
+    use_validated_output: bool
+    max_output_chars: int | None
+    consequential: bool
+    exclusive: bool
+    max_calls: int | None
+
+
 @overload
 def tool(
     fn: Callable[..., Any],
@@ -122,20 +139,13 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    timeout: float | None = None,
-    output_schema: Any = None,
-    max_output_chars: int | None = None,
+    **settings: Unpack[ToolSettings],
 ) -> Tool: ...
 
 
 @overload
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    timeout: float | None = None,
-    output_schema: Any = None,
-    max_output_chars: int | None = None,
+    *, name: str | None = None, description: str | None = None, **settings: Unpack[ToolSettings]
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -145,9 +155,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    timeout: float | None = None,
-    output_schema: Any = None,
-    max_output_chars: int | None = None,
+    **settings: Unpack[ToolSettings],
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function, as ``@tool``, ``@tool(...)`` or ``tool(function, ...)``.
 
@@ -159,9 +167,8 @@ def tool(
         fn: The function.
         name: The tool's name; the function's own unless given.
         description: What the model reads; the first paragraph of the docstring unless given.
-        timeout: Seconds that one call may take; None for the executor's limit, ``math.inf`` for none.
-        output_schema: A type that results must be valid for.
-        max_output_chars: The most characters of a text that the model gets; None for the executor's limit.
+        settings: ``timeout``, ``output_schema``, ``use_validated_output``, ``max_output_chars``, ``consequential``,
+            ``exclusive`` and ``max_calls``, as for ``Tool``.
 
     Raises:
         ConfigurationError: The function cannot be a tool; says which parameter or setting is why.
@@ -172,15 +179,7 @@ def tool(
         _check_name(tool_name)
         body = _body(function, tool_name, frame)
         text = parse_docstring(documentation(function))[0] if description is None else description
-        return Tool(
-            tool_name,
-            description=text,
-            input_schema=body.model,
-            execute=body,
-            timeout=timeout,
-            output_schema=output_schema,
-            max_output_chars=max_output_chars,
-        )
+        return Tool(tool_name, description=text, input_schema=body.model, execute=body, **settings)
 
     if fn is None:
         return lambda function: make(function, _caller())
@@ -213,6 +212,19 @@ def check_whole(value: object, what: str) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigurationError(f"{what} must be an integer of 1 or more, got {value!r}")
+
+
+def _check_settings(made: Tool) -> None:
+    if made.timeout is not None:
+        check_seconds(made.timeout, f"tool {made.name!r}: timeout")
+    for name in ("max_output_chars", "max_calls"):
+        if getattr(made, name) is not None:
+            check_whole(getattr(made, name), f"tool {made.name!r}: {name}")
+    for name in ("use_validated_output", "consequential", "exclusive"):
+        if not isinstance(getattr(made, name), bool):
+            raise ConfigurationError(f"tool {made.name!r}: {name} must be a bool, got {getattr(made, name)!r}")
+    if made.use_validated_output and made.output_schema is None:
+        raise ConfigurationError(f"tool {made.name!r}: use_validated_output needs an output_schema to validate with")
 
 
 def _check_name(name: object) -> None:

@@ -170,10 +170,11 @@ async def test_the_key_is_not_shown(respx_mock: respx.MockRouter) -> None:
     with pytest.raises(LLMAuthenticationError) as caught:
         await adapter.chat(HI, LLMChatOptions(model="gpt-x"))
     assert caught.value.message == "azure-openai API error 401: not [redacted]"
-    for bad in (
+    faults: list[dict[str, Any]] = [
         {"endpoint": "res"},
         {"endpoint": ENDPOINT, "api_key": "k\n"},
         {"endpoint": ENDPOINT, "api_version": "\n"},
-    ):
+    ]
+    for bad in faults:
         with pytest.raises(ConfigurationError, match="azure-openai"):
             AzureOpenAIAdapter(**bad)

@@ -287,8 +287,8 @@ async def test_the_second_protocol_is_set_up_as_the_first(monkeypatch: pytest.Mo
         await adapter.chat(HI, OPTIONS)
     headers = route.calls.last.request.headers
     assert (headers["authorization"], headers["openai-organization"]) == ("Bearer from-env", "org-1")
+    monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(LLMAuthenticationError, match="set OPENAI_API_KEY"):
-        monkeypatch.delenv("OPENAI_API_KEY")
         await create_adapter("openai", api="responses").chat(HI, OPTIONS)
 
 

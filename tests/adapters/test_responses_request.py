@@ -175,7 +175,7 @@ def test_extra_fields_win_over_settings_but_not_over_the_request_itself() -> Non
 @proves("RSP-6")
 def test_user_messages() -> None:
     low = ImageBlock.from_url("https://example.com/a.png").with_detail("low")
-    blocks = [
+    blocks: list[Any] = [
         TextBlock(text="1"),
         low,
         ImageBlock.from_base64("AAAA", "image/png"),
