@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ._spec import spec
 from .errors import ConfigurationError, CostBudgetExceededError, RunError, TokenBudgetExceededError
-from .usage import TokenUsage
+from .usage import NO_USAGE, TokenUsage
 
 __all__ = ["BudgetScope", "CostEstimateContext", "CostEstimator", "Limits", "Remaining"]
 
@@ -53,6 +53,8 @@ class CostEstimateContext:
     """What the call was for: ``agent``, ..."""
 
 
+_UNLIMITED = object.__new__(Limits)  # all defaults; its constructor would build the checks at import
+
 CostEstimator = Callable[[TokenUsage, CostEstimateContext], float]
 """Prices one model call, in any unit that is used throughout."""
 
@@ -78,7 +80,7 @@ class BudgetScope:
         estimate_cost: CostEstimator | None = None,
     ) -> None:
         self.name = name
-        self.limits = Limits() if limits is None else limits
+        self.limits = _UNLIMITED if limits is None else limits
         self.parent = parent
         self.estimate_cost: CostEstimator | None = estimate_cost
         if estimate_cost is None and parent is not None:
@@ -88,7 +90,7 @@ class BudgetScope:
                 f"{name!r} has a cost budget but nothing that prices a call:"
                 " pass estimate_cost=(usage, context) -> float"
             )
-        self.usage = TokenUsage()
+        self.usage = NO_USAGE
         self.cost = 0.0
         self.requests = 0
         self.tool_calls = 0
@@ -155,6 +157,8 @@ class BudgetScope:
             TokenBudgetExceededError: A token limit has been reached, here or in an ancestor; names the outermost one.
             CostBudgetExceededError: The same for cost.
         """
+        if self.parent is None and self.limits is _UNLIMITED:
+            return  # the common case, asked before every model call
         for scope in self._lineage():
             limits = scope.limits
             if limits.tokens is not None and scope.usage.total_tokens >= limits.tokens:

@@ -43,6 +43,8 @@ class TokenUsage:
     def __add__(self, other: object) -> TokenUsage:
         if not isinstance(other, TokenUsage):
             return NotImplemented
+        if self is NO_USAGE:  # where every sum begins; values never change, so one may stand for both
+            return other
         return TokenUsage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
@@ -55,3 +57,7 @@ class TokenUsage:
     def to_dict(self) -> dict[str, int]:
         """Return the counts as plain JSON data."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+NO_USAGE = TokenUsage()
+"""Where a ledger begins."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from ..errors import InvalidMessageError
+from ._clone import assemble
 from ._copy import copy_messages
 from ._faults import Fault
 from ._json import check_unicode
@@ -106,6 +107,10 @@ class PreparedRunInput:
     prompt: str | None = None
     """The string that the caller gave."""
 
+    def copy(self) -> list[LLMMessage]:
+        """Return private copies of the messages, for their receiver to keep and change."""
+        return copy_messages(self.messages) if self.prompt is None else [user_turn(self.prompt)]
+
 
 def assert_valid_messages(messages: object) -> None:
     """Check a conversation: messages, or mappings like messages.
@@ -174,12 +179,22 @@ def prepare_prompt_input(input: object, *, backend_kind: str | None = None) -> L
     return turn[0]
 
 
+def user_turn(prompt: str) -> LLMMessage:
+    """Make the user message of a prompt that was checked already.
+
+    Args:
+        prompt: A string without lone surrogates.
+    """
+    block = assemble(TextBlock, {"type": "text", "text": prompt})
+    return assemble(LLMMessage, {"role": Role.USER, "content": [block]})
+
+
 def _user_turn(prompt: str) -> LLMMessage:
     try:
         check_unicode(prompt)
     except Fault as fault:
         raise fault.at("messages[0].content[0].text") from None
-    return LLMMessage(role=Role.USER, content=[TextBlock(text=prompt)])
+    return user_turn(prompt)
 
 
 def _refuse_for_backend(kind: str | None) -> None:

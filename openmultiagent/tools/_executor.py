@@ -118,18 +118,18 @@ class ToolExecutor:
     async def _run_gated(
         self, gate: ToolGate, tool: Tool, value: Any, call: ToolCall, context: ToolContext
     ) -> ToolResult:
-        has_run = False
+        may_run = False
         decision: ToolDecision | None = None
         try:
             decision = await ask_gate(gate, tool, value, context)
             fault = refusal(tool, decision)
             if decision.updated_input is not None:
                 value, fault = _checked_input(tool, call.replace(input=dict(decision.updated_input)))
-            has_run = fault is None
+            may_run = fault is None
         except GateFault as error:
             fault = str(error)
         finally:
-            if not has_run:
+            if not may_run:
                 self._caps.give_back(tool)
         returned = await self._run_in_turn(tool, value, call, context) if fault is None else error_result(fault)
         result = self._result(tool, returned)
@@ -138,12 +138,16 @@ class ToolExecutor:
     async def _run_in_turn(self, tool: Tool, value: Any, call: ToolCall, context: ToolContext) -> object:
         loop = self._on_this_loop()
         place = self._places.get(call.id)
-        # First the line, then a slot: who waits in line must hold nothing that others need to go on.
-        async with (
-            loop.line.hold(place, exclusive=tool.exclusive, ordered=self._is_ordered and place is not None),
-            loop.slots,
-        ):
-            return await self._run(tool, value, context)
+        in_line = loop.line.hold(place, exclusive=tool.exclusive, ordered=self._is_ordered and place is not None)
+        starts = False
+        try:
+            # First the line, then a slot: who waits in line must hold nothing that others need to go on.
+            async with in_line, loop.slots:
+                starts = True
+                return await self._run(tool, value, context)
+        finally:
+            if not starts:
+                self._caps.give_back(tool)
 
     async def _run(self, tool: Tool, value: Any, context: ToolContext) -> object:
         seconds = self._default_timeout if tool.timeout is None else tool.timeout

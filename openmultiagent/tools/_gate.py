@@ -161,9 +161,7 @@ def refusal(tool: Tool, decision: ToolDecision) -> str | None:
     if decision.action == "deny":
         return f'Tool "{tool.name}" was denied{because}'
     if decision.action == "suspend":
-        return (
-            f'Tool "{tool.name}" was not run: on_tool_call wants to suspend it, and this run cannot be suspended{because}'
-        )
+        return f'Tool "{tool.name}" was not run: on_tool_call wants to suspend it, and this run cannot be suspended{because}'
     return None
 
 
@@ -174,7 +172,7 @@ def with_decision(result: ToolResult, decision: ToolDecision) -> ToolResult:
         result: What became of the call.
         decision: What the gate said about it.
     """
-    gate = {"action": decision.action}
+    gate: dict[str, str] = {"action": decision.action}
     if decision.reason is not None:
         gate["reason"] = decision.reason
     return replace(result, metadata={**(result.metadata or {}), "tool_call_gate": gate})
@@ -202,18 +200,24 @@ def _plain(value: object) -> Any:
 
 
 def _read(tool: Tool, returned: object) -> ToolDecision:
-    if isinstance(returned, ToolDecision):
-        decision, fault = returned, None
-    elif isinstance(returned, Mapping):
+    decision = returned
+    if isinstance(returned, Mapping):
         unknown = [key for key in returned if key not in _KEYS]
-        fault = f"the key {unknown[0]!r:.{_SHOWN_CHARS}} is unknown" if unknown else None
-        decision = ToolDecision(returned.get("action"), returned.get("reason"), returned.get("updated_input"))  # type: ignore[arg-type]  # checked below
-    else:
-        decision, fault = ToolDecision.deny(), f"it is of type {type(returned).__name__}"
-    fault = fault or _fault_of(decision.action, decision.reason, decision.updated_input)
+        if unknown:
+            raise _invalid(tool, f"the key {unknown[0]!r:.{_SHOWN_CHARS}} is unknown")
+        decision = ToolDecision(**{"action": None, **returned})
+    if not isinstance(decision, ToolDecision):
+        raise _invalid(tool, f"it is of type {type(returned).__name__}")
+    fault = _fault_of(decision.action, decision.reason, decision.updated_input)
     if fault is not None:
-        raise GateFault(f'Tool "{tool.name}" was not run: invalid on_tool_call decision: {fault}; {_ADVICE}')
-    return decision
+        raise _invalid(tool, fault)
+    if decision.updated_input is None:
+        return decision
+    return replace(decision, updated_input=copy_json(dict(decision.updated_input)))
+
+
+def _invalid(tool: Tool, fault: str) -> GateFault:
+    return GateFault(f'Tool "{tool.name}" was not run: invalid on_tool_call decision: {fault}; {_ADVICE}')
 
 
 def _fault_of(action: object, reason: object, updated_input: object) -> str | None:
@@ -226,4 +230,3 @@ def _fault_of(action: object, reason: object, updated_input: object) -> str | No
     if action != "rewrite" and updated_input is not None:
         return f"{action} takes no updated_input; use rewrite"
     return None
-

@@ -16,6 +16,8 @@ CATCH_ALL: dict[str, set[str]] = {
     "_detached": {"Detached._run"},  # whoever owns detached work looks at its error
     "adapters._bedrock": {"BedrockAdapter._credentials_now"},  # users' functions that get keys
     "adapters._owner": {"_close"},  # the run is over, and its result stands
+    "_log": {"LazyLogger._write"},  # a broken sink must not fail what was worth a line
+    "agent._context._summarize": {"SummarizeStep._sum_up"},  # a failed summary falls back to compaction
     "agent._execution": {"_Run.with_hooks", "_Run.within_limits"},  # users' hooks; a failing run is a result
     "agent._model_seam": {"ModelSeam._send"},  # anybody's adapter
     "agent._tool_seam": {"ToolSeam._result_of"},  # users' middleware: a failed call, not a failed run

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_type
 
+from pydantic import BaseModel
+
 from openmultiagent import (
     AdapterError,
     Agent,
@@ -28,6 +30,7 @@ from openmultiagent import (
     RunCall,
     RunStatus,
     TextBlock,
+    TextDelta,
     ThinkingConfig,
     TokenUsage,
     Tool,
@@ -42,6 +45,7 @@ from openmultiagent.adapters import LLMAdapter, LLMChatOptions, LLMResponse
 from openmultiagent.evaluation import OnlineEvaluation, Score, ScorerContext, scorer
 from openmultiagent.messages import copy_messages
 from openmultiagent.testing import ScriptedAdapter
+from tests.support import proves
 
 
 def messages() -> list[LLMMessage]:
@@ -149,7 +153,7 @@ async def orchestrator() -> None:
         stream = oma.stream_agent(config(Echo()), "Hello")
         async with stream:
             async for event in stream:
-                assert_type(event.type, str)
+                assert_type(event.sequence, int)
         read(stream.result)
         read(result)
 
@@ -202,3 +206,27 @@ def errors(error: OpenMultiAgentError) -> str:
 
 def an_invalid_message_is_a_value_error(error: InvalidMessageError) -> ValueError:
     return error
+
+
+class City(BaseModel):
+    """What an agent is asked for."""
+
+    name: str
+
+
+@proves("STR-10")
+async def structured_output(oma: OpenMultiAgent) -> None:
+    config = AgentConfig("guide", model="m", output_schema=City)
+    assert_type(config, AgentConfig[City])
+    result = await Agent(config).run("q")
+    assert_type(result.structured, City | None)
+    assert_type((await oma.run_agent(config, "q")).structured, City | None)
+    async with oma.stream_agent(config, "q") as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                assert_type(event.data, str)
+    assert_type(stream.result, AgentRunResult[City])
+    plain = await Agent(AgentConfig("guide", model="m")).run("q")
+    assert_type(plain, AgentRunResult[Any])
+    numbers = await Agent(AgentConfig("guide", model="m", output_schema=list[int])).run("q")
+    assert_type(numbers.structured, list[int] | None)
