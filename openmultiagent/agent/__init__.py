@@ -1,6 +1,6 @@
 """Agents: their definition, their turn loop, and the run as the steps around it see it."""
 
-from ._agent import Agent
+from ._agent import Agent, AgentState
 from ._call import RunCall, RunKind, RunMiddleware, RunNext, TraceIds, copy_input_payload, input_payload
 from ._config import AgentConfig
 from ._context import Compact, ContextStrategy, CustomContext, SlidingWindow, Summarize, ToolResultCompression
@@ -33,6 +33,7 @@ __all__ = [
     "AgentConfig",
     "AgentFinished",
     "AgentStarted",
+    "AgentState",
     "AgentStream",
     "AgentStreamEvent",
     "BeforeRunContext",

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Literal, Self
 
 import anyio
 from typing_extensions import TypeVar
@@ -36,9 +36,12 @@ from ._environment import EventSink, RunEnvironment, lease_adapter
 from ._execution import execute_agent
 from ._stream import AgentStream
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "AgentState"]
 
 T = TypeVar("T", default=Any)
+
+AgentState = Literal["idle", "running", "completed", "error"]
+"""What an agent is doing, or how its last run ended."""
 
 
 class Agent(Generic[T]):
@@ -61,10 +64,17 @@ class Agent(Generic[T]):
         self._owner = AdapterOwner(create_adapter)
         self._history: list[LLMMessage] = _initial_history(self.config)
         self._turn = anyio.Lock()
+        self._running = 0
+        self._last_state: AgentState = "idle"
         with suppress(PolicyError):  # what a policy forbids is the result of a run
             lease_adapter(
                 self.config, self._owner
             )  # a missing model or unknown provider shows here, not in the first run
+
+    @property
+    def state(self) -> AgentState:
+        """``running`` while a run goes on; else how the last one ended: ``completed``, or ``error`` by an exception."""
+        return "running" if self._running else self._last_state
 
     def run(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> Coroutine[Any, Any, AgentRunResult[T]]:  # noqa: A002 - pinned
         """Return a coroutine that runs a fresh conversation; the history is neither read nor changed.
@@ -122,8 +132,9 @@ class Agent(Generic[T]):
         return copy_messages(self._history)
 
     def reset(self) -> None:
-        """Forget the history, also the part that came from the definition."""
+        """Forget the history, also the part that came from the definition, and how the last run ended."""
         self._history = []
+        self._last_state = "idle"
 
     async def aclose(self) -> None:
         """Close the connections that the agent keeps; a given adapter stays open."""
@@ -166,7 +177,15 @@ class Agent(Generic[T]):
             sink=sink,
             cancel=cancel,
         )
-        return await execute_agent(self.config, messages, environment, self._owner)
+        self._running += 1
+        ended: AgentState = "error"
+        try:
+            result = await execute_agent(self.config, messages, environment, self._owner)
+            ended = "error" if result.status.code in ("error", "rejected") else "completed"
+        finally:
+            self._running -= 1
+            self._last_state = ended
+        return result
 
 
 def _initial_history(config: AgentConfig) -> list[LLMMessage]:

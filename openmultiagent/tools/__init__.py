@@ -3,6 +3,17 @@
 from ._call import ToolCall, ToolMiddleware, ToolNext
 from ._context import ToolContext
 from ._executor import ToolExecutor
+from ._gate import ToolAction, ToolCallContext, ToolDecision, ToolGate
+from ._grants import (
+    BUILT_IN_TOOLS,
+    TOOL_PRESETS,
+    GivenTool,
+    Grants,
+    ToolPreset,
+    as_given_tools,
+    check_preset,
+    default_preset,
+)
 from ._registry import ToolRegistry
 from ._result import (
     ToolResult,
@@ -13,18 +24,36 @@ from ._result import (
     result_content,
     truncate_tool_output,
 )
-from ._tool import Tool, tool
+from ._tool import Tool, ToolSettings, tool
+from ._toolset import OpenToolsets, PrefixedToolset, Toolset, ToolsetOwner
 
 __all__ = [
+    "BUILT_IN_TOOLS",
+    "TOOL_PRESETS",
+    "GivenTool",
+    "Grants",
+    "OpenToolsets",
+    "PrefixedToolset",
     "Tool",
+    "ToolAction",
     "ToolCall",
+    "ToolCallContext",
     "ToolContext",
+    "ToolDecision",
     "ToolExecutor",
+    "ToolGate",
     "ToolMiddleware",
     "ToolNext",
+    "ToolPreset",
     "ToolRegistry",
     "ToolResult",
+    "ToolSettings",
+    "Toolset",
+    "ToolsetOwner",
+    "as_given_tools",
     "as_tool_result",
+    "check_preset",
+    "default_preset",
     "describe_error",
     "error_result",
     "record_output",

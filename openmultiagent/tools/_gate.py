@@ -23,7 +23,16 @@ from ._isolation import run_isolated
 from ._result import ToolResult, describe_error
 from ._tool import Tool
 
-__all__ = ["GateFault", "ToolCallContext", "ToolDecision", "ToolGate", "ask_gate", "refusal", "with_decision"]
+__all__ = [
+    "GateFault",
+    "ToolAction",
+    "ToolCallContext",
+    "ToolDecision",
+    "ToolGate",
+    "ask_gate",
+    "refusal",
+    "with_decision",
+]
 
 _log = get_logger(__name__)
 
@@ -161,7 +170,7 @@ def refusal(tool: Tool, decision: ToolDecision) -> str | None:
     if decision.action == "deny":
         return f'Tool "{tool.name}" was denied{because}'
     if decision.action == "suspend":
-        return f'Tool "{tool.name}" was not run: on_tool_call wants to suspend it, and this run cannot be suspended{because}'
+        return f'Tool "{tool.name}" was not run: it would have to be suspended, which this run cannot be{because}'
     return None
 
 

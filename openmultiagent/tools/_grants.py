@@ -6,9 +6,9 @@ minus what is denied by name. Invariant: a name that means nothing is an error, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ..errors import ConfigurationError
 from ._tool import Tool, tool
@@ -18,11 +18,11 @@ __all__ = [
     "BUILT_IN_TOOLS",
     "TOOL_PRESETS",
     "GivenTool",
+    "Grants",
     "ToolPreset",
     "as_given_tools",
+    "check_preset",
     "default_preset",
-    "granted_tools",
-    "with_opened_tools",
 ]
 
 ToolPreset: TypeAlias = Literal["readonly", "readwrite", "full"]
@@ -45,6 +45,8 @@ BUILT_IN_TOOLS: Mapping[str, Tool] = MappingProxyType({})
 _RESERVED = frozenset({*TOOL_PRESETS["full"], "delegate_to_agent"})
 """Names that mean a built-in tool, whether there is one yet or not."""
 
+_NO_BUILT_INS = "this version ships no built-in tools; give the agent Tool objects, typed functions or toolsets"
+
 GivenTool: TypeAlias = Tool | Toolset | str
 """One of an agent's ``tools``, once functions have become tools; a string names a built-in tool."""
 
@@ -65,15 +67,8 @@ def as_given_tools(
     return tuple(_as_given(agent, item, available) for item in items)
 
 
-def granted_tools(
-    agent: str,
-    given: Iterable[GivenTool],
-    *,
-    preset: str | None,
-    denied: Sequence[str],
-    available: Mapping[str, Tool] = BUILT_IN_TOOLS,
-) -> tuple[Tool, ...]:
-    """Return the tools that an agent may call, without those of its toolsets.
+class Grants:
+    """What an agent may call.
 
     Args:
         agent: Its name, for errors.
@@ -85,38 +80,117 @@ def granted_tools(
     Raises:
         ConfigurationError: A name is unknown, or two tools have the same one.
     """
-    items = list(given)
-    names = [*_preset_names(agent, preset, available), *(item for item in items if isinstance(item, str))]
-    granted = {name: available[name] for name in names}
-    for item in items:
-        if isinstance(item, Tool) and granted.setdefault(item.name, item) is not item:
-            raise ConfigurationError(f"agent {agent!r} has two tools named {item.name!r}; rename one")
-    ids = [id(item) for item in items if not isinstance(item, str)]
-    if len(set(ids)) < len(ids):
-        raise ConfigurationError(f"agent {agent!r}: tools has something twice")
-    if not any(is_toolset(item) for item in items):  # else it is known only when they are open
-        _check_denied(agent, denied, [*granted, *available])
-    return tuple(item for item in granted.values() if item.name not in denied)
+
+    def __init__(
+        self,
+        agent: str,
+        given: Sequence[GivenTool],
+        *,
+        preset: str | None = None,
+        denied: Sequence[str] = (),
+        available: Mapping[str, Tool] = BUILT_IN_TOOLS,
+    ) -> None:
+        self._agent = agent
+        self._denied = frozenset(denied)
+        names = [*_preset_names(agent, preset, available), *(item for item in given if isinstance(item, str))]
+        found = {name: available[name] for name in names}
+        for item in given:
+            if isinstance(item, Tool):
+                if item.name in found:
+                    raise ConfigurationError(f"agent {agent!r} has two tools named {item.name!r}; rename one")
+                found[item.name] = item
+        self.tools = tuple(item for item in found.values() if item.name not in self._denied)
+        """The tools that need no opening, in order: built-in ones, then those that were given."""
+        self.toolsets = tuple(item for item in given if not isinstance(item, Tool | str))
+        """The toolsets to open."""
+        if len({id(item) for item in self.toolsets}) < len(self.toolsets):
+            raise ConfigurationError(f"agent {agent!r}: tools has the same toolset twice")
+        self._unknown = self._denied - found.keys() - available.keys()
+        if not self.toolsets:  # else their tools may have the names
+            self._check_denied(self._unknown)
+
+    def with_opened(self, opened: Sequence[tuple[str, Tool]]) -> tuple[Tool, ...]:
+        """Return everything that is granted, when the toolsets are open.
+
+        Args:
+            opened: The tools of the toolsets, each with the name of its toolset.
+
+        Raises:
+            ConfigurationError: A denied name is nobody's, or two tools have the same name.
+        """
+        self._check_denied(self._unknown - {item.name for _, item in opened})
+        granted = {item.name: item for item in self.tools}
+        sources = dict.fromkeys(granted, "its own tools")
+        for toolset, item in opened:
+            if item.name in self._denied:
+                continue
+            if item.name in granted:
+                raise ConfigurationError(
+                    f"agent {self._agent!r}: a tool named {item.name!r} comes from {sources[item.name]} and from "
+                    f"toolset {toolset!r}; deny it, or put one in a PrefixedToolset"
+                )
+            granted[item.name] = item
+            sources[item.name] = f"toolset {toolset!r}"
+        return tuple(granted.values())
+
+    def _check_denied(self, unknown: Iterable[str]) -> None:
+        for name in sorted(unknown):
+            raise ConfigurationError(
+                f"agent {self._agent!r}: disallowed_tools names {name!r}, which is not among its tools"
+            )
 
 
-def with_opened_tools(
-    agent: str,
-    granted: Sequence[Tool],
-    opened: Sequence[tuple[str, Tool]],
-    *,
-    denied: Sequence[str],
-    available: Mapping[str, Tool] = BUILT_IN_TOOLS,
-) -> tuple[Tool, ...]:
-    """Return the tools that an agent may call, when its toolsets are open.
+def check_preset(preset: str | None, *, available: Mapping[str, Tool] = BUILT_IN_TOOLS) -> str | None:
+    """Return the name of a preset, or None for none.
 
     Args:
-        agent: Its name, for errors.
-        granted: What ``granted_tools`` returned.
-        opened: The tools of its toolsets, each with the name of its toolset.
-        denied: Names of tools that are taken away again.
+        preset: The name.
         available: The built-in tools that there are.
 
     Raises:
-        ConfigurationError: A denied name is unknown, or two tools have the same name.
+        ConfigurationError: There is no such preset, or its tools are not there.
     """
-    ...
+    if preset is None:
+        return None
+    if preset not in TOOL_PRESETS:
+        raise ConfigurationError(f"tool preset {preset!r:.100} is none of {', '.join(TOOL_PRESETS)}")
+    if any(name not in available for name in TOOL_PRESETS[preset]):
+        raise ConfigurationError(f"tool preset {preset!r}: {_NO_BUILT_INS}")
+    return preset
+
+
+def default_preset(own: str | None, given: Iterable[GivenTool], default: str | None) -> str | None:
+    """Return the preset of an agent: its own, else the default, unless it names its built-in tools one by one.
+
+    Args:
+        own: The agent's own preset.
+        given: The agent's tools.
+        default: The preset of agents that choose nothing.
+    """
+    chooses = own is not None or any(isinstance(item, str) for item in given)
+    return own if chooses else default
+
+
+def _preset_names(agent: str, preset: str | None, available: Mapping[str, Tool]) -> Sequence[str]:
+    try:
+        checked = check_preset(preset, available=available)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"agent {agent!r}: {error}") from None
+    return () if checked is None else TOOL_PRESETS[checked]
+
+
+def _as_given(agent: str, item: object, available: Mapping[str, Tool]) -> GivenTool:
+    if isinstance(item, Tool):
+        return item
+    if isinstance(item, str):
+        if item in available:
+            return item
+        why = _NO_BUILT_INS if item in _RESERVED else "there is no such built-in tool"
+        raise ConfigurationError(f"agent {agent!r}: tools has the name {item!r:.100}: {why}")
+    if is_toolset(item):
+        return item
+    if callable(item):
+        return tool(item)
+    raise ConfigurationError(
+        f"agent {agent!r}: tools takes Tool objects, typed functions and toolsets, got {item!r:.100}"
+    )

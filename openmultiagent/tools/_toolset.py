@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import anyio
 from anyio.lowlevel import RunVar, current_token
+from typing_extensions import TypeIs
 
 from .._detached import Detached
 from .._log import get_logger
@@ -142,7 +143,8 @@ class ToolsetOwner:
         is_ready = False
         try:
             for toolset in toolsets:
-                openings.append(await _join(toolset))
+                opening = await _join(toolset)
+                openings.append(opening)
             for opening in openings:
                 await opening.wait_until_ready()
             is_ready = True
@@ -167,7 +169,7 @@ class ToolsetOwner:
                 self._kept.append(opening)
 
 
-def is_toolset(item: object) -> bool:
+def is_toolset(item: object) -> TypeIs[Toolset]:
     """Say whether something is a toolset; a class of toolsets is none.
 
     Args:
@@ -290,5 +292,7 @@ def _checked(tools: Any) -> tuple[Tool, ...]:
         raise ConfigurationError(f"open() must return a list of Tool objects, got {type(tools).__name__}")
     for item in tools:
         if not isinstance(item, Tool):
-            raise ConfigurationError(f"open() must return Tool objects, got {item!r:.100}; make them with tool(function)")
+            raise ConfigurationError(
+                f"open() must return Tool objects, got {item!r:.100}; make them with tool(function)"
+            )
     return tuple(tools)

@@ -280,3 +280,35 @@ async def test_an_image_with_a_single_turn_is_no_special_case() -> None:
     adapter = ScriptedAdapter(["seen"])
     result = await agent(adapter, max_turns=1).run(conversation())
     assert result.output == "seen"
+
+
+@proves("AGT-80")
+async def test_an_agent_says_what_it_is_doing() -> None:
+    seen: list[str] = []
+
+    async def look(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        seen.append(tester.state)
+        return "ok"
+
+    async def hang(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    tester = agent(ScriptedAdapter([look, RuntimeError("down"), hang, "fine"]))
+    states = [tester.state]
+    with pytest.raises(InvalidMessageError):
+        tester.run([])
+    states.append(tester.state)
+    await tester.run("q")
+    assert seen == ["running"]
+    states.append(tester.state)
+    await tester.prompt("q")
+    states.append(tester.state)
+    with anyio.move_on_after(0.02):
+        await tester.run("q")
+    states.append(tester.state)
+    await tester.run("q")
+    states.append(tester.state)
+    tester.reset()
+    states.append(tester.state)
+    assert states == ["idle", "idle", "completed", "error", "error", "completed", "idle"]
