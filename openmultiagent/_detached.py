@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio import CancelScope, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import current_token
 
-__all__ = ["Detached", "cancelled_from_outside", "loop_poster"]
+__all__ = ["Detached", "LoopHandle", "Signal", "cancelled_from_outside", "loop_poster"]
 
 T = TypeVar("T")
 
@@ -53,6 +54,41 @@ def cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+class Signal:
+    """Wakes whoever waits for something to become true, on any event loop, from any thread.
+
+    It remembers nothing: what became true says so itself.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[object, Callable[[], None]] = {}
+
+    def notify(self) -> None:
+        """Have everybody who waits look again; also from signal handlers and ``__del__``."""
+        for wake in list(self._waiting.values()):
+            wake()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until a condition holds.
+
+        Args:
+            condition: Asked now and at every ``notify``; whoever makes it true calls that afterwards.
+        """
+        post, key = loop_poster(), object()
+        try:
+            while True:
+                event = anyio.Event()
+                # Before it is asked: a `notify` that comes right after that must not be lost.
+                self._waiting[key] = partial(post, event.set)
+                if condition():
+                    return
+                await event.wait()
+        finally:
+            self._waiting.pop(key, None)
+
+
 class Detached(Generic[T]):
     """A task that no task group holds.
 
@@ -67,7 +103,8 @@ class Detached(Generic[T]):
         self._scope: CancelScope | None = None
         self._post: Callable[[Callable[[], object]], None] | None = None
         self._on_finish: list[Callable[[], object]] = []
-        self._ended: anyio.Event | None = None
+        self._ended = Signal()
+        self._done = False
         self.result: T | None = None
         """What ``main`` returned."""
         self.error: BaseException | None = None
@@ -76,12 +113,12 @@ class Detached(Generic[T]):
     @property
     def done(self) -> bool:
         """Whether the task has ended, in whatever way."""
-        return self._ended is not None and self._ended.is_set()
+        return self._done
 
     def start(self) -> None:
         """Start the task on the current event loop."""
         _LIVE.add(self)
-        self._scope, self._ended = CancelScope(), anyio.Event()
+        self._scope = CancelScope()
         self._post = loop_poster()
         native = current_token().native_token
         if isinstance(native, asyncio.AbstractEventLoop):
@@ -105,9 +142,9 @@ class Detached(Generic[T]):
             self._on_finish.append(function)
 
     async def wait(self) -> None:
-        """Wait until the task has ended."""
-        if self._ended is not None:
-            await self._ended.wait()
+        """Wait until the task has ended, on whatever event loop."""
+        if self._post is not None:
+            await self._ended.until(lambda: self._done)
 
     def cancel(self) -> None:
         """Ask the task to stop; from any thread, also from ``__del__``; harmless when it has ended."""
@@ -133,7 +170,64 @@ class Detached(Generic[T]):
         if self not in _LIVE:
             return
         _LIVE.discard(self)
-        assert self._ended is not None  # noqa: S101 - `start` has made it
-        self._ended.set()
+        self._done = True
+        self._ended.notify()
         while self._on_finish:
             self._on_finish.pop()()
+
+
+class LoopHandle:
+    """The event loop that is running where this is made, to have something done there from anywhere."""
+
+    def __init__(self) -> None:
+        self._native: Any = current_token().native_token
+        self._post = loop_poster()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is the loop that is running here."""
+        return self._native is current_token().native_token
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, object]], timeout: float) -> bool:  # noqa: ASYNC109 - bounds both loops
+        """Do something on the loop, shielded, and return whether it was done in time.
+
+        On a loop that has ended, or stands still, nothing is done.
+
+        Args:
+            work: Must not raise.
+            timeout: Seconds.
+        """
+        if self.is_current:
+            return await _within(work, timeout)
+        native = self._native
+        if isinstance(native, asyncio.AbstractEventLoop) and not native.is_running():
+            return False
+        done: list[bool] = []
+        changed = Signal()
+
+        async def there() -> None:
+            try:
+                done.append(await _within(work, timeout))
+            finally:
+                changed.notify()
+
+        def begin() -> None:
+            if isinstance(native, asyncio.AbstractEventLoop):
+                tasks.append(native.create_task(there()))
+            else:
+                import trio  # noqa: PLC0415 - trio is optional; here it is the loop's own library
+
+                trio.lowlevel.spawn_system_task(there)
+
+        tasks: list[object] = []  # asyncio holds tasks only weakly
+        self._post(begin)
+        with anyio.move_on_after(timeout, shield=True):
+            await changed.until(lambda: done)
+        return done == [True]
+
+
+async def _within(work: Callable[[], Awaitable[object]], timeout: float) -> bool:  # noqa: ASYNC109 - shielded, too
+    with anyio.move_on_after(timeout, shield=True):
+        await work()
+        return True
+    return False

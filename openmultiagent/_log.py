@@ -1,16 +1,59 @@
 """Loggers, without the cost of structlog at import.
 
 ``import openmultiagent`` must stay quick, and structlog alone takes a fifth of that budget, so it is imported when the
-first line is written. Invariant: a text that comes from a model, a tool or a user is always a *value* of an event,
-never part of its name or a format string.
+first line is written. Invariants: a text that comes from a model, a tool or a user is always a *value* of an event,
+never part of its name or a format string; while a run goes on, its lines carry its ids, which are looked up when a line
+is written and not before.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextvars import ContextVar, Token
 from typing import Any
 
-__all__ = ["LazyLogger", "get_logger"]
+from opentelemetry import trace
+
+__all__ = ["LazyLogger", "RunSource", "enter_run", "get_logger", "leave_run", "run_fields"]
+
+RunSource = Callable[[], tuple[str, str, str]]
+"""Tells the run id, and the trace and span id that stand in where no span is current."""
+
+_RUN: ContextVar[RunSource | None] = ContextVar("openmultiagent_run", default=None)
+
+
+def enter_run(source: RunSource) -> Token[RunSource | None]:
+    """Have the lines of this task, its children and its threads carry a run's ids; pass the token to ``leave_run``.
+
+    Args:
+        source: Tells the ids; called when a line is written.
+    """
+    return _RUN.set(source)
+
+
+def leave_run(token: Token[RunSource | None]) -> None:
+    """Undo ``enter_run``.
+
+    Args:
+        token: What it returned.
+    """
+    try:
+        _RUN.reset(token)
+    except ValueError:  # a coroutine that nobody awaits any more is closed elsewhere, where nothing was bound
+        return
+
+
+def run_fields() -> dict[str, str]:
+    """Return ``run_id``, ``trace_id`` and ``span_id`` of what goes on here; nothing outside of runs."""
+    source = _RUN.get()
+    if source is None:
+        return {}
+    run_id, trace_id, span_id = source()
+    current = trace.get_current_span().get_span_context()
+    if current.is_valid:
+        trace_id, span_id = trace.format_trace_id(current.trace_id), trace.format_span_id(current.span_id)
+    return {"run_id": run_id, "trace_id": trace_id, "span_id": span_id}
 
 
 class LazyLogger:
@@ -46,7 +89,7 @@ class LazyLogger:
 
     def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
         try:
-            getattr(self._logger(), level)(event, logger=self._name, **fields)
+            getattr(self._logger(), level)(event, logger=self._name, **{**run_fields(), **fields})
         except Exception:  # noqa: BLE001 - isolation boundary: a broken log sink must not fail what was worth a line
             return
 

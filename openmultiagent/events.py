@@ -14,15 +14,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import anyio
 
-from ._detached import cancelled_from_outside
+from ._detached import Signal, cancelled_from_outside
 from ._log import get_logger
 from .outcome import describe_error
 
-__all__ = ["Event", "EventBus", "EventListener"]
+__all__ = ["Event", "EventBus", "EventHub", "EventListener"]
 
 D = TypeVar("D")
 
@@ -31,6 +31,8 @@ _log = get_logger(__name__)
 _QUEUE_LENGTH = 1024
 _GRACE = 1.0
 """Seconds that async listeners have after the last event of a run."""
+_LAST_CHANCE = 0.1
+"""Seconds that a cancelled listener has to clean up before nobody waits for it any longer."""
 _SLOW_LISTENER = 0.1
 """Seconds in a synchronous listener after which a line is logged, once a run: it blocks the event loop."""
 
@@ -88,15 +90,58 @@ EventListener = Callable[[Any], object]
 """A plain or async callable that is told of every event."""
 
 
+class EventHub(Protocol):
+    """Who else is told of the events of a run, besides its listeners; ``EventBus`` calls it on the run's thread."""
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether anybody would read an event now."""
+        ...
+
+    def tell(self, event: Event[Any]) -> None:
+        """Pass an event on.
+
+        Args:
+            event: It belongs to the run: a reader gets a fork.
+        """
+        ...
+
+    def end(self, run_id: str) -> None:
+        """Say that a run has no more events.
+
+        Args:
+            run_id: The run.
+        """
+        ...
+
+    def count_dropped(self, count: int) -> None:
+        """Count events that a listener was too slow for.
+
+        Args:
+            count: How many.
+        """
+        ...
+
+    def leave_out(self, listener: EventListener) -> None:
+        """Tell a listener nothing more in later runs.
+
+        Args:
+            listener: It swallows its cancellation, so every call of it would stay behind.
+        """
+        ...
+
+
 class _Subscription:
     """One listener during one run."""
 
-    __slots__ = ("dropped", "failed", "listener", "pending", "reported_slow", "wake")
+    __slots__ = ("call", "dropped", "failed", "listener", "pending", "reported_slow", "wake")
 
     def __init__(self, listener: EventListener) -> None:
         self.listener = listener
         self.pending: deque[Awaitable[object]] = deque()
         self.wake: anyio.Event | None = None
+        self.call: anyio.CancelScope | None = None
+        """Around the call that an async listener is in."""
         self.dropped = 0
         self.failed = False
         self.reported_slow = False
@@ -124,19 +169,26 @@ class EventBus:
     Args:
         run_id: The run.
         listeners: Who is told, in this order.
+        hub: Who else is told, after them.
     """
 
-    def __init__(self, run_id: str, listeners: Sequence[EventListener] = ()) -> None:
+    def __init__(self, run_id: str, listeners: Sequence[EventListener] = (), *, hub: EventHub | None = None) -> None:
         self.run_id = run_id
         self._subscriptions = [_Subscription(listener) for listener in listeners]
+        self._hub = hub
         self._sequence = 0
         self._closing: anyio.Event | None = None
         self._closed = False
+        self._working = 0
+        self._idle: anyio.Event | None = None
+        self._served = Signal()
+        self._is_served = False
+        self._logged_dropped = 0
 
     @property
     def has_listeners(self) -> bool:
         """Whether anybody is told."""
-        return bool(self._subscriptions)
+        return bool(self._subscriptions) or (self._hub is not None and self._hub.has_readers)
 
     @property
     def needs_service(self) -> bool:
@@ -161,40 +213,88 @@ class EventBus:
                 continue
             if len(subscription.pending) >= _QUEUE_LENGTH:
                 subscription.dropped += 1
+                if self._hub is not None:
+                    self._hub.count_dropped(1)
             else:
                 self._call(subscription, event.fork())
+        if self._hub is not None and self._hub.has_readers:
+            self._hub.tell(event)
 
     def close(self) -> None:
         """Say that no event follows, so that ``serve`` ends."""
+        if self._closed:
+            return
         self._closed = True
         if self._closing is not None:
             self._closing.set()
+        if self._hub is not None and self._hub.has_readers:
+            self._hub.end(self.run_id)
 
-    async def serve(self) -> None:
+    async def serve(self, grace: float | None = None) -> None:
         """Work off the queues of the async listeners, side by side, until the bus is closed and they are empty.
 
-        After ``close`` the listeners have one second together; shielded, so that a cancelled run still tells its end.
-        """
-        scope = anyio.CancelScope(shield=True)
-        try:
-            with scope:
-                await self._serve(scope)
-        finally:  # a native cancellation on asyncio goes through the shield
-            unfinished = sum(subscription.discard() for subscription in self._subscriptions)
-            if scope.cancelled_caught or unfinished or self.dropped:
-                _log.warning("event_listener_too_slow", run_id=self.run_id, unfinished=unfinished, dropped=self.dropped)
+        Made for a task of its own, which may outlive the run: a listener that swallows its cancellation holds this
+        call for ever, but not ``served``.
 
-    async def _serve(self, scope: anyio.CancelScope) -> None:
+        Args:
+            grace: Seconds that the listeners have together after ``close``; one unless given.
+        """
+        try:
+            await self._serve(_GRACE if grace is None else grace)
+        finally:
+            self.release()
+
+    async def served(self) -> None:
+        """Wait until ``serve`` has ended, or has given up what is left."""
+        await self._served.until(lambda: self._is_served)
+
+    def release(self) -> None:
+        """Drop what waits for async listeners, and end ``served``: nobody serves, or nobody does any longer."""
+        self._drop_what_waits()
+        self._is_served = True
+        self._served.notify()
+
+    async def _serve(self, grace: float) -> None:
+        self._working, self._idle, self._closing = len(self._subscriptions), anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as group:
             for subscription in self._subscriptions:
                 group.start_soon(self._work_off, subscription)
-            if not self._closed:
-                self._closing = anyio.Event()
-                await self._closing.wait()
-            for subscription in self._subscriptions:
-                if subscription.wake is not None:
-                    subscription.wake.set()
-            scope.deadline = anyio.current_time() + _GRACE
+            try:
+                if not self._closed:
+                    await self._closing.wait()
+                for subscription in self._subscriptions:
+                    if subscription.wake is not None:
+                        subscription.wake.set()
+                with anyio.move_on_after(grace):
+                    await self._idle.wait()
+            finally:
+                group.cancel_scope.cancel()
+                if self._working:
+                    await self._give_up()
+
+    async def _give_up(self) -> None:
+        """Let the cancelled listeners end; what does not end is left alone, for good."""
+        assert self._idle is not None  # noqa: S101 - `_serve` has made it
+        with anyio.move_on_after(_LAST_CHANCE, shield=True):
+            await self._idle.wait()
+        self._drop_what_waits(cancelled=True)
+        for subscription in self._subscriptions:
+            if subscription.call is not None:
+                subscription.failed = True
+                # A cancellation that is not obeyed is repeated at every step, and two that fight keep the CPU busy.
+                subscription.call.shield = True
+                _log.error("event_listener_stuck", run_id=self.run_id, listener=_name(subscription.listener))
+                if self._hub is not None:
+                    self._hub.leave_out(subscription.listener)
+        self.release()
+
+    def _drop_what_waits(self, *, cancelled: bool = False) -> None:
+        unfinished = sum(subscription.discard() for subscription in self._subscriptions)
+        if self._hub is not None and unfinished:
+            self._hub.count_dropped(unfinished)
+        dropped, self._logged_dropped = self.dropped - self._logged_dropped, self.dropped
+        if cancelled or unfinished or dropped:
+            _log.warning("event_listener_too_slow", run_id=self.run_id, unfinished=unfinished, dropped=dropped)
 
     def _call(self, subscription: _Subscription, event: Event[Any]) -> None:
         started = time.perf_counter()
@@ -219,24 +319,36 @@ class EventBus:
                 subscription.wake.set()
 
     async def _work_off(self, subscription: _Subscription) -> None:
-        while True:
-            while subscription.pending:
-                try:
-                    await subscription.pending.popleft()
-                except Exception as error:  # noqa: BLE001 - isolation boundary: a listener cannot fail a run
-                    self._report(subscription, "async", error)
-                except BaseExceptionGroup as group:  # holds a cancellation, or the end of the process
-                    if group.subgroup((KeyboardInterrupt, SystemExit)) is not None:
-                        raise
-                    self._report(subscription, "async", group)
-                except anyio.get_cancelled_exc_class() as error:
-                    if cancelled_from_outside():
-                        raise
-                    self._report(subscription, "async", error)
-            if self._closed:
-                return
-            subscription.wake = anyio.Event()
-            await subscription.wake.wait()
+        try:
+            while True:
+                while subscription.pending:
+                    await self._finish(subscription, subscription.pending.popleft())
+                if self._closed:
+                    return
+                subscription.wake = anyio.Event()
+                await subscription.wake.wait()
+        finally:
+            assert self._idle is not None  # noqa: S101 - `_serve` has made it
+            self._working -= 1
+            if not self._working:
+                self._idle.set()
+
+    async def _finish(self, subscription: _Subscription, returned: Awaitable[object]) -> None:
+        try:
+            with anyio.CancelScope() as subscription.call:
+                await returned
+        except Exception as error:  # noqa: BLE001 - isolation boundary: a listener cannot fail a run
+            self._report(subscription, "async", error)
+        except BaseExceptionGroup as group:  # holds a cancellation, or the end of the process
+            if group.subgroup((KeyboardInterrupt, SystemExit)) is not None:
+                raise
+            self._report(subscription, "async", group)
+        except anyio.get_cancelled_exc_class() as error:
+            if cancelled_from_outside():
+                raise
+            self._report(subscription, "async", error)
+        finally:
+            subscription.call = None
 
     def _report(self, subscription: _Subscription, event_type: str, error: BaseException) -> None:
         subscription.leave_out()

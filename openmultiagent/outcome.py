@@ -21,6 +21,7 @@ from .errors import (
     AdapterError,
     CostBudgetExceededError,
     EgressPolicyError,
+    LimitExceededError,
     LLMCallTimeoutError,
     OpenMultiAgentError,
     RoutingTimeoutError,
@@ -29,7 +30,7 @@ from .errors import (
 from .identity import MetadataValue, RunIdentity, copy_metadata
 from .messages import LLMMessage, copy_messages, replace_lone_surrogates
 from .redaction import redact_sensitive_text
-from .usage import TokenUsage
+from .usage import TokenUsage, UsageEntry
 
 __all__ = [
     "AgentRunResult",
@@ -81,7 +82,7 @@ _MAX_STATUS_TEXT = 256
 _MAX_ERROR_TEXT = 1024
 _RETRYABLE_STATUS = frozenset({408, 409, 429})
 _KNOWN: Final[tuple[tuple[tuple[type[BaseException], ...], tuple[StatusCode, ErrorKind]], ...]] = (
-    ((TokenBudgetExceededError, CostBudgetExceededError), ("budget_exhausted", "budget")),
+    ((TokenBudgetExceededError, CostBudgetExceededError, LimitExceededError), ("budget_exhausted", "budget")),
     ((LLMCallTimeoutError, RoutingTimeoutError), ("timeout", "timeout")),
     ((EgressPolicyError,), ("rejected", "validation")),
     ((asyncio.CancelledError,), ("cancelled", "cancellation")),
@@ -157,6 +158,8 @@ class AgentRunResult(Generic[T]):
     """The messages that this run produced: assistant turns and tool results, also of a failed run."""
     token_usage: TokenUsage = field(default_factory=TokenUsage)
     """All model calls of the run together."""
+    usage_report: tuple[UsageEntry, ...] = ()
+    """``token_usage`` by agent, model, provider and phase, in the order of their first calls."""
     tool_calls: tuple[ToolCallRecord, ...] = ()
     """In the order in which the model asked for them."""
     identity: RunIdentity
@@ -185,6 +188,7 @@ class AgentRunResult(Generic[T]):
             "structured": _plain(self.structured),
             "messages": [message.to_dict() for message in self.messages],
             "token_usage": self.token_usage.to_dict(),
+            "usage_report": [entry.to_dict() for entry in self.usage_report],
             "tool_calls": [
                 {item.name: getattr(call, item.name) for item in fields(call)} | {"input": _plain(call.input)}
                 for call in self.tool_calls

@@ -1,4 +1,4 @@
-"""Token counts, as immutable values that add up.
+"""Token counts, and who used them, as immutable values that add up.
 
 *Unknown* is not zero: a model call that reported no usage adds one to ``unknown_calls`` and nothing to the counts.
 """
@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
-__all__ = ["TokenUsage"]
+__all__ = ["TokenUsage", "UsageEntry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +62,25 @@ class TokenUsage:
 
 NO_USAGE = TokenUsage()
 """Where a ledger begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageEntry:
+    """What the model calls of one agent, with one model of one provider and for one purpose, used together."""
+
+    agent: str
+    model: str
+    """The model that was asked for."""
+    provider: str
+    """Name of the adapter."""
+    phase: str
+    """What the calls were for: ``agent``, ``summary``, ``wrap-up``, ..."""
+    usage: TokenUsage
+    cost: float = 0.0
+    """In the unit of ``estimate_cost``; 0 without it."""
+    requests: int = 0
+    """Model calls that were made, failed ones included."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as plain JSON data."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"usage": self.usage.to_dict()}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..egress import EgressPolicy
-from ..errors import ConfigurationError, LLMAuthenticationError
+from ..errors import ConfigurationError
 from ..messages import LLMMessage
 from ._anthropic_answer import AnswerReader, StreamReader
 from ._anthropic_request import encode_request
+from ._event_body import EventBody
 from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._key_headers import KeyHeaders
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
 from ._transport import TransportOptions, checked_base_url, checked_header
 
@@ -25,7 +27,6 @@ _BASE_URL = "https://api.anthropic.com"
 _BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
 _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _VERSION = "2023-06-01"
-_CREDENTIALS = frozenset({"x-api-key", "authorization"})
 
 
 class AnthropicAdapter(WireAdapter):
@@ -73,45 +74,30 @@ class AnthropicAdapter(WireAdapter):
         super().__init__(
             name=name,
             base_url=base_url,
+            key=KeyHeaders(
+                owner=name,
+                api_key=api_key,
+                key_header="x-api-key",
+                key_variable=key_variable,
+                fixed={"anthropic-version": _VERSION},
+                headers=headers,
+            ),
             transport=transport,
             http_client=http_client,
             egress_policy=egress_policy,
         )
         self._url = f"{_root(self._base_url)}/v1/messages"
         self._prefill = prefill
-        self._sent = {"anthropic-version": _VERSION}
-        if api_key:
-            self._sent["x-api-key"] = checked_header(api_key, owner=name, what="api_key")
-        for key, value in (headers or {}).items():
-            header = checked_header(key, owner=name, what="the name of a header").lower()
-            self._sent[header] = checked_header(value, owner=name, what=f"the value of header {header}")
-        self._missing_key = key_variable if _CREDENTIALS.isdisjoint(self._sent) else None
 
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
         content = encode_request(messages, options, stream=stream, adapter_name=self.name, prefill=self._prefill)
         return WireRequest(self._url, content, options.model)
 
-    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
-        if self._missing_key is not None:
-            raise LLMAuthenticationError(
-                f"{self.name} needs an API key: set {self._missing_key}, or give api_key",
-                provider=self.name,
-                attempts=0,
-            )
-        return self._sent
-
     def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
         return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
 
     def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
-        return StreamReader(provider=self.name, model=request.model, redact=self._redact)
-
-    def _is_over(self, reader: BodyReader) -> bool:
-        return isinstance(reader, StreamReader) and reader.done
-
-    def _secrets(self) -> Iterable[str]:
-        values = [value for name, value in self._sent.items() if name in _CREDENTIALS]
-        return [*values, *(value.rpartition(" ")[2] for value in values)]  # also a token without its "Bearer"
+        return EventBody(StreamReader(provider=self.name, model=request.model, redact=self._redact))
 
 
 def create(

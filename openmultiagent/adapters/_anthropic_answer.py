@@ -6,17 +6,24 @@ response at the end of a stream is what the same answer would have given in one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from ..errors import AdapterError
 from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, replace_lone_surrogates
 from ..usage import TokenUsage
 from ._faults import Redactor, payload_error
-from ._pieces import JsonObject, PayloadReader
+from ._pieces import (
+    GrowingText,
+    JsonObject,
+    PayloadReader,
+    call_id_of,
+    count_of,
+    made_tool_use,
+    raw_text_of,
+    text_of,
+)
 from ._protocol import LLMResponse, StreamEvent, ToolInputDelta
-from ._sse import SSEDecoder
-from ._wire import GrowingText, count_of, new_call_id, raw_text_of, text_of, tool_use_block
 
 __all__ = ["AnswerReader", "StreamReader"]
 
@@ -113,18 +120,13 @@ class AnswerReader:
             block.name = text_of(item.get("name"))
             if not block.name:
                 raise self._json.fault("a tool call has no name")
-            block.call_id = self._call_id(text_of(item.get("id")))
+            block.call_id = call_id_of(text_of(item.get("id")), self._call_ids, prefix="toolu_")
+            self._call_ids.add(block.call_id)
             block.input = item.get("input")
         else:
             block.add(self._json.marker(block.kind))
         self._blocks.append(block)
         return block
-
-    def _call_id(self, given: str) -> str:
-        # A result finds its call by the id: none, or one that was given twice, would lose it.
-        call_id = given if given and given not in self._call_ids else new_call_id("toolu_")
-        self._call_ids.add(call_id)
-        return call_id
 
     def _response(self) -> LLMResponse:
         content = list(self._content())
@@ -152,7 +154,7 @@ class AnswerReader:
             # ANT-17: the API closes the JSON of a call that the limit cut, so it cannot be told from a whole one.
             cut = self._stop in _CUT and block is self._blocks[-1]
             arguments = None if cut else "".join(block.json) or block.input
-            block.made = tool_use_block(block.call_id, block.name, arguments, cut=cut)
+            block.made = made_tool_use(block.call_id, block.name, arguments, cut=cut)
         return block.made
 
     def _stop_reason(self) -> str:
@@ -182,7 +184,6 @@ class StreamReader(AnswerReader):
 
     def __init__(self, *, provider: str, model: str, redact: Redactor) -> None:
         super().__init__(provider=provider, model=model, redact=redact)
-        self._lines = SSEDecoder()
         self._by_index: dict[object, _Block] = {}
         self._told: set[str] = set()
         self._ended_call: _Block | None = None
@@ -198,28 +199,28 @@ class StreamReader(AnswerReader):
             "error": self._on_error,
         }
 
-    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
-        """Yield the events that a further piece of the body completes.
+    def feed(self, data: str) -> Iterable[StreamEvent]:
+        """Return the events of one server-sent event.
 
         Args:
-            chunk: The next bytes, cut anywhere.
+            data: Its data.
 
         Raises:
             LLMProtocolError: It is no event of an answer.
             AdapterError: The provider failed in the middle of the answer.
         """
-        for line in self._lines.feed(chunk):
-            yield from self._line(line.data)
+        if self.done or not data.strip():
+            return ()
+        payload = self._payload(data)
+        handler = self._handlers.get(text_of(payload.get("type")))
+        return () if handler is None else handler(payload)  # ANT-21: there are pings, and there will be more kinds
 
-    def close(self) -> Iterator[StreamEvent]:
+    def finish(self) -> Iterator[StreamEvent]:
         """Yield the events at the end of the body: the rest of the texts, open tool calls, and ``done``.
 
         Raises:
             LLMProtocolError: The answer is not complete.
-            AdapterError: The end of the body says that the provider failed.
         """
-        for line in self._lines.close():
-            yield from self._line(line.data)
         if not self.done:
             raise self._json.fault("the stream ended before the answer did (no message_stop)")
         for block in self._blocks:
@@ -229,14 +230,6 @@ class StreamReader(AnswerReader):
             if isinstance(part, ToolUseBlock) and part.id not in self._told:
                 yield StreamEvent("tool_use", part)
         yield StreamEvent("done", response)
-
-    def _line(self, data: str) -> Iterator[StreamEvent]:
-        if self.done or not data.strip():
-            return
-        payload = self._payload(data)
-        handler = self._handlers.get(text_of(payload.get("type")))
-        if handler is not None:  # ANT-21: there are pings, and there will be more kinds one day
-            yield from handler(payload)
 
     def _on_start(self, payload: JsonObject) -> Iterator[StreamEvent]:
         self._take_message(self._json.object_of(payload.get("message"), "message"))

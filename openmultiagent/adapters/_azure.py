@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
@@ -16,7 +16,8 @@ from ..egress import EgressPolicy, egress_unresolved
 from ..errors import ConfigurationError
 from ..messages import LLMMessage
 from ._http_adapter import WireRequest
-from ._openai import ChatCompletions, KeyHeaders
+from ._key_headers import KeyHeaders
+from ._openai import ChatCompletions
 from ._openai_profile import OpenAIProfile
 from ._protocol import LLMChatOptions
 from ._transport import TransportOptions, checked_header
@@ -74,6 +75,7 @@ class AzureOpenAIAdapter(ChatCompletions):
         super().__init__(
             name=_NAME,
             base_url=endpoint,
+            key=KeyHeaders(owner=_NAME, api_key=api_key, key_header="api-key", key_variable=_KEY_VARIABLE),
             profile=_PROFILE,
             text_tool_calls=text_tool_calls is True,
             max_tokens_field=max_tokens_field,
@@ -83,7 +85,6 @@ class AzureOpenAIAdapter(ChatCompletions):
         )
         self._version = checked_header(api_version, owner=_NAME, what="api_version")
         self._deployment = (deployment or "").strip()
-        self._own_headers = KeyHeaders(owner=_NAME, api_key=api_key, key_header="api-key", key_variable=_KEY_VARIABLE)
 
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
         deployment = options.model.strip() or self._deployment
@@ -97,12 +98,6 @@ class AzureOpenAIAdapter(ChatCompletions):
     def _url(self, options: LLMChatOptions) -> str:
         path = f"openai/deployments/{quote(options.model, safe='')}/chat/completions"
         return f"{self._base_url}/{path}?api-version={quote(self._version, safe='')}"
-
-    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
-        return self._own_headers.get()
-
-    def _secrets(self) -> Iterable[str]:
-        return self._own_headers.secrets
 
 
 def create(

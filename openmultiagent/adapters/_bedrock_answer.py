@@ -7,7 +7,6 @@ a stream is what the same blocks would have given in one piece; the work is line
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -16,7 +15,16 @@ from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, re
 from ..usage import TokenUsage
 from ._event_stream import EventStreamDecoder, EventStreamError, EventStreamMessage
 from ._faults import Redactor, payload_error
-from ._pieces import GrowingText, JsonObject, PayloadReader, count_of, made_tool_use, raw_text_of, text_of
+from ._pieces import (
+    GrowingText,
+    JsonObject,
+    PayloadReader,
+    call_id_of,
+    count_of,
+    made_tool_use,
+    raw_text_of,
+    text_of,
+)
 from ._protocol import LLMResponse, StreamEvent, ToolInputDelta
 
 __all__ = ["AnswerReader", "StreamReader"]
@@ -113,9 +121,7 @@ class AnswerReader:
         made.name = text_of(call.get("name"))
         if not made.name:
             raise self._json.fault("a tool call has no name")
-        given = text_of(call.get("toolUseId"))
-        # A result finds its call by the id: none, or one that was given twice, would lose it.
-        made.id = given if given and given not in self._ids else f"tooluse_{os.urandom(12).hex()}"
+        made.id = call_id_of(text_of(call.get("toolUseId")), self._ids, prefix="tooluse_")
         self._ids.add(made.id)
         return made
 
@@ -173,6 +179,9 @@ class AnswerReader:
 
 class StreamReader(AnswerReader):
     """Reads the body of one streamed answer."""
+
+    is_over = False
+    """Never known: the usage follows the end of the message."""
 
     def __init__(self, *, provider: str, model: str, request_id: str, redact: Redactor) -> None:
         super().__init__(provider=provider, model=model, request_id=request_id, redact=redact)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..messages import LLMMessage, copy_messages
 from ._protocol import LLMChatOptions, LLMResponse, StreamEvent
@@ -126,12 +126,21 @@ def copy_options(options: LLMChatOptions) -> LLMChatOptions:
     Args:
         options: The options to copy.
     """
+    if not options.tools and options.stop is None and options.extra_body is None and options.output_schema is None:
+        return options  # frozen, and so is all that it holds
     return replace(
         options,
-        tools=tuple(replace(tool, input_schema=copy.deepcopy(tool.input_schema)) for tool in options.tools),
+        tools=tuple(replace(tool, input_schema=_copy_schema(tool.input_schema)) for tool in options.tools),
         stop=None if options.stop is None else tuple(options.stop),
+        output_schema=None if options.output_schema is None else _copy_schema(options.output_schema),
         extra_body=None if options.extra_body is None else copy.deepcopy(dict(options.extra_body)),
     )
+
+
+def _copy_schema(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy_schema(item) for key, item in value.items()}
+    return [_copy_schema(item) for item in value] if isinstance(value, list) else copy.deepcopy(value)
 
 
 ModelNext = Callable[[ModelCall], Awaitable[LLMResponse]]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..egress import EgressPolicy
-from ..errors import LLMAuthenticationError
 from ..messages import LLMMessage
+from ._event_body import EventBody
 from ._gemini_answer import AnswerReader, StreamReader
 from ._gemini_request import encode_request
 from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._key_headers import KeyHeaders
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
-from ._transport import TransportOptions, checked_header
+from ._transport import TransportOptions
 
 if TYPE_CHECKING:
     import httpx
@@ -70,12 +71,11 @@ class GeminiAdapter(WireAdapter):
         super().__init__(
             name=name,
             base_url=base_url,
+            key=KeyHeaders(owner=name, api_key=api_key, key_header="x-goog-api-key", key_variable=key_variable),
             transport=transport,
             http_client=http_client,
             egress_policy=egress_policy,
         )
-        self._api_key = checked_header(api_key, owner=name, what="api_key") if api_key else None
-        self._missing_key = key_variable if not api_key else None
         self._root = self._base_url if _VERSIONED.search(self._base_url) else f"{self._base_url}/{_VERSION}"
 
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
@@ -84,23 +84,11 @@ class GeminiAdapter(WireAdapter):
         method = "streamGenerateContent?alt=sse" if stream else "generateContent"
         return WireRequest(f"{self._root}/{quote(resource)}:{method}", content, options.model)
 
-    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
-        if self._missing_key is not None:
-            raise LLMAuthenticationError(
-                f"{self.name} needs an API key: set {self._missing_key}, or give api_key",
-                provider=self.name,
-                attempts=0,
-            )
-        return {"x-goog-api-key": self._api_key} if self._api_key is not None else {}
-
     def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
         return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
 
     def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
-        return StreamReader(provider=self.name, model=request.model, redact=self._redact)
-
-    def _secrets(self) -> Iterable[str]:
-        return () if self._api_key is None else (self._api_key,)
+        return EventBody(StreamReader(provider=self.name, model=request.model, redact=self._redact))
 
 
 def create(

@@ -6,8 +6,6 @@ end of a stream is what the same parts would have given in one piece; the work i
 
 from __future__ import annotations
 
-import secrets
-import string
 import time
 from collections.abc import Iterator
 from typing import Literal
@@ -15,9 +13,17 @@ from typing import Literal
 from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock
 from ..usage import TokenUsage
 from ._faults import Redactor, payload_error
-from ._pieces import GrowingText, JsonObject, PayloadReader, count_of, made_tool_use, raw_text_of, text_of
+from ._pieces import (
+    GrowingText,
+    JsonObject,
+    PayloadReader,
+    call_id_of,
+    count_of,
+    made_tool_use,
+    raw_text_of,
+    text_of,
+)
 from ._protocol import LLMResponse, StreamEvent
-from ._sse import SSEDecoder
 
 __all__ = ["AnswerReader", "StreamReader"]
 
@@ -31,7 +37,6 @@ _COUNTS = (
     *("thoughtsTokenCount", "cachedContentTokenCount"),
 )
 _ANSWER_KEYS = frozenset({"candidates", "promptFeedback", "usageMetadata", "responseId", "modelVersion"})
-_ID_CHARACTERS = string.ascii_lowercase + string.digits
 
 
 class AnswerReader:
@@ -115,9 +120,8 @@ class AnswerReader:
         made.name = text_of(call.get("name"))
         if not made.name:
             raise self._json.fault("a function call has no name")
-        given = text_of(call.get("id"))
-        # A result finds its call by the id: none, or one that was given twice, would lose it.
-        made.id = given if given and given not in self._ids else _new_id()
+        prefix = f"gemini-{time.time_ns() // 1_000_000}-"
+        made.id = call_id_of(text_of(call.get("id")), self._ids, prefix=prefix)
         self._ids.add(made.id)
         arguments = call.get("args")
         if isinstance(arguments, str | dict | None):
@@ -190,39 +194,33 @@ class StreamReader(AnswerReader):
 
     def __init__(self, *, provider: str, model: str, redact: Redactor) -> None:
         super().__init__(provider=provider, model=model, redact=redact)
-        self._lines = SSEDecoder()
+        self.done = False
+        """Always false: no event says that nothing follows."""
 
-    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
-        """Yield the events that a further piece of the body completes.
+    def feed(self, data: str) -> list[StreamEvent]:
+        """Return the events of one server-sent event.
 
         Args:
-            chunk: The next bytes, cut anywhere.
+            data: Its data.
 
         Raises:
             LLMProtocolError: It is no answer.
             AdapterError: It is an error in the clothes of an answer.
         """
-        for line in self._lines.feed(chunk):
-            yield from self._line(line.data)
+        return self._take(self._json.parsed(data), data) if data.strip() else []
 
-    def close(self) -> Iterator[StreamEvent]:
+    def finish(self) -> Iterator[StreamEvent]:
         """Yield the events at the end of the body: the rest of the text, the calls, and ``done``.
 
         Raises:
             LLMProtocolError: The answer is not complete.
-            AdapterError: The end of the body is an error in the clothes of an answer.
         """
-        for line in self._lines.close():
-            yield from self._line(line.data)
         if not self._finish and not self._blocked:
             raise self._json.fault("the stream ended before the answer did (no finishReason)")
         yield from self._end_text()
         response = self._response()
         yield from (StreamEvent("tool_use", block) for block in response.content if isinstance(block, ToolUseBlock))
         yield StreamEvent("done", response)
-
-    def _line(self, data: str) -> list[StreamEvent]:
-        return self._take(self._json.parsed(data), data) if data.strip() else []
 
 
 class _Open:
@@ -245,8 +243,3 @@ class _Open:
     @property
     def event(self) -> Literal["text", "reasoning"]:
         return "reasoning" if self.kind == "reasoning" else "text"
-
-
-def _new_id() -> str:
-    random = "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12))
-    return f"gemini-{time.time_ns() // 1_000_000}-{random}"

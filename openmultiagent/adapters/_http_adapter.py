@@ -22,6 +22,7 @@ from ..errors import AdapterError, ConfigurationError, EgressPolicyError
 from ..messages import LLMMessage
 from ..redaction import REDACTED, redact_sensitive_text
 from ._faults import request_id_of
+from ._key_headers import KeyHeaders
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
 from ._transport import HttpTransport, TransportOptions, checked_base_url
 
@@ -32,6 +33,8 @@ __all__ = ["BodyReader", "WireAdapter", "WireRequest", "json_bytes", "merged_tur
 
 _TRAILER_SECONDS = 0.5
 """How long the end of a body may take after the answer is complete, before its connection is given up."""
+
+_COMMON_HEADERS = {"content-type": "application/json", "user-agent": f"openmultiagent/{__version__}"}
 
 JsonObject = dict[str, Any]
 
@@ -52,6 +55,11 @@ class WireRequest:
 class BodyReader(Protocol):
     """Reads the body of one streamed answer."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the answer is complete, although the server may keep its body open."""
+        ...
+
     def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
         """Yield the events that a further piece of the body completes."""
         ...
@@ -70,6 +78,7 @@ class WireAdapter(ABC):
     Args:
         name: The provider's name, for errors and as the provenance of reasoning.
         base_url: The server's address.
+        key: The headers of all requests, with the key in them; adapters that log in in another way have none.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
         egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
@@ -87,11 +96,13 @@ class WireAdapter(ABC):
         *,
         name: str,
         base_url: str,
+        key: KeyHeaders | None = None,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
         egress_policy: EgressPolicy | None = None,
     ) -> None:
         self.name = name
+        self._key = key or KeyHeaders(owner=name, api_key=None)
         self._base_url = checked_base_url(base_url, owner=name)
         policy = normalize_egress_policy(egress_policy)
         if policy is not None:
@@ -162,9 +173,9 @@ class WireAdapter(ABC):
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
         """Return what to send; raise when it cannot be expressed."""
 
-    @abstractmethod
-    async def _headers(self, request: WireRequest) -> Mapping[str, str]:
+    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - some differ for each request
         """Return the headers of an attempt; raise an ``AdapterError`` when there is nothing to log in with."""
+        return self._key.get()
 
     @abstractmethod
     def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:
@@ -174,18 +185,13 @@ class WireAdapter(ABC):
     def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:
         """Return what reads the body of a streamed answer."""
 
-    def _is_over(self, reader: BodyReader) -> bool:  # noqa: ARG002 - for protocols with an event that ends the answer
-        """Say whether the answer is complete, although the server may keep its body open."""
-        return False
-
-    @abstractmethod
     def _secrets(self) -> Iterable[str]:
         """Return the texts that must be in no error."""
+        return self._key.secrets
 
     async def _post(self, request: WireRequest) -> httpx.Response:
         async def headers() -> Mapping[str, str]:
-            common = {"content-type": "application/json", "user-agent": f"openmultiagent/{__version__}"}
-            return {**common, **await self._headers(request)}
+            return {**_COMMON_HEADERS, **await self._headers(request)}
 
         return await self._transport.post(request.url, headers=headers, content=request.content)
 
@@ -197,7 +203,7 @@ class WireAdapter(ABC):
                 async for chunk in chunks:
                     for event in reader.feed(chunk):
                         yield event
-                    if self._is_over(reader):
+                    if reader.is_over:
                         await _read_trailer(chunks)
                         break
             for event in reader.close():

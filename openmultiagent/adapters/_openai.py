@@ -2,122 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from ..egress import EgressPolicy
-from ..errors import LLMAuthenticationError
 from ..messages import LLMMessage
+from ._event_body import EventBody
 from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._key_headers import KeyHeaders
 from ._openai_answer import AnswerReader, StreamReader
 from ._openai_profile import OpenAIProfile
 from ._openai_request import encode_request
-from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
-from ._sse import SSEDecoder
-from ._transport import TransportOptions, checked_base_url, checked_header
+from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
+from ._transport import TransportOptions, checked_base_url
 from ._vendors import is_vendor_host
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["ChatCompletions", "EventBody", "EventReader", "KeyHeaders", "OpenAIAdapter"]
-
-
-class EventReader(Protocol):
-    """Reads the server-sent events of one answer."""
-
-    done: bool
-    """Whether nothing of interest follows."""
-
-    def feed(self, data: str) -> list[StreamEvent]:
-        """Return what the data of one server-sent event completes."""
-        ...
-
-    def finish(self) -> list[StreamEvent]:
-        """Return the events at the end of the body, ``done`` last."""
-        ...
-
-
-class EventBody:
-    """The body of a streamed answer: server-sent events, each with JSON.
-
-    Args:
-        reader: Reads the events.
-    """
-
-    def __init__(self, reader: EventReader) -> None:
-        self._lines = SSEDecoder()
-        self._reader = reader
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the answer is complete."""
-        return self._reader.done
-
-    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
-        """Yield the events that a further piece of the body completes.
-
-        Args:
-            chunk: The next bytes, cut anywhere.
-        """
-        for line in self._lines.feed(chunk):
-            yield from self._reader.feed(line.data)
-
-    def close(self) -> Iterator[StreamEvent]:
-        """Yield the events at the end of the body, ``done`` last."""
-        for line in self._lines.close():
-            yield from self._reader.feed(line.data)
-        yield from self._reader.finish()
-
-
-class KeyHeaders:
-    """The headers of an adapter that shows a key, and what must not be shown of them.
-
-    Args:
-        owner: Name of the adapter, for errors.
-        api_key: The key.
-        key_header: The header that shows it; ``authorization`` shows it as a bearer token.
-        key_variable: The environment variable that the key should have come from, when there must be one.
-        headers: Further headers; they win.
-
-    Raises:
-        ConfigurationError: The key or a header cannot be sent.
-    """
-
-    def __init__(
-        self,
-        *,
-        owner: str,
-        api_key: str | None,
-        key_header: str = "authorization",
-        key_variable: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        self._owner = owner
-        self._values: dict[str, str] = {}
-        if api_key:
-            key = checked_header(api_key, owner=owner, what="api_key")
-            self._values[key_header] = f"Bearer {key}" if key_header == "authorization" else key
-        for name, value in (headers or {}).items():
-            header = checked_header(name, owner=owner, what="the name of a header").lower()
-            self._values[header] = checked_header(value, owner=owner, what=f"the value of header {header}")
-        self._missing_key = key_variable if not api_key else None
-        self.secrets = (api_key,) if api_key else ()
-        """What must be in no error."""
-
-    def get(self) -> Mapping[str, str]:
-        """Return the headers.
-
-        Raises:
-            LLMAuthenticationError: There must be a key, and is none.
-        """
-        if self._missing_key is not None:
-            raise LLMAuthenticationError(
-                f"{self._owner} needs an API key: set {self._missing_key}, or give api_key",
-                provider=self._owner,
-                attempts=0,
-            )
-        return self._values
+__all__ = ["ChatCompletions", "OpenAIAdapter"]
 
 
 class ChatCompletions(WireAdapter):
@@ -126,6 +29,7 @@ class ChatCompletions(WireAdapter):
     Args:
         name: The provider's name.
         base_url: The server's address.
+        key: The headers of all requests, with the key in them.
         profile: How the server departs from the protocol.
         text_tool_calls: Whether calls are looked for in the text of answers without calls.
         max_tokens_field: Where the limit of the answer goes.
@@ -140,6 +44,7 @@ class ChatCompletions(WireAdapter):
         *,
         name: str,
         base_url: str,
+        key: KeyHeaders | None = None,
         profile: OpenAIProfile,
         text_tool_calls: bool = False,
         max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
@@ -151,6 +56,7 @@ class ChatCompletions(WireAdapter):
         super().__init__(
             name=name,
             base_url=base_url,
+            key=key,
             transport=transport,
             http_client=http_client,
             egress_policy=egress_policy,
@@ -191,9 +97,6 @@ class ChatCompletions(WireAdapter):
         return EventBody(
             StreamReader(provider=self.name, model=request.model, redact=self._redact, text_tools=request.text_tools)
         )
-
-    def _is_over(self, reader: BodyReader) -> bool:
-        return isinstance(reader, EventBody) and reader.is_over
 
 
 class OpenAIAdapter(ChatCompletions):
@@ -246,6 +149,7 @@ class OpenAIAdapter(ChatCompletions):
         super().__init__(
             name=name,
             base_url=base_url,
+            key=KeyHeaders(owner=name, api_key=api_key, key_variable=key_variable, headers=headers),
             profile=profile or OpenAIProfile(),
             text_tool_calls=looks if text_tool_calls == "auto" else text_tool_calls,
             max_tokens_field=max_tokens_field,
@@ -254,10 +158,3 @@ class OpenAIAdapter(ChatCompletions):
             http_client=http_client,
             egress_policy=egress_policy,
         )
-        self._own_headers = KeyHeaders(owner=name, api_key=api_key, key_variable=key_variable, headers=headers)
-
-    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
-        return self._own_headers.get()
-
-    def _secrets(self) -> Iterable[str]:
-        return self._own_headers.secrets

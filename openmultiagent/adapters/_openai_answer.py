@@ -6,16 +6,22 @@ response at the end of a stream is what the same answer would have given in one 
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Collection, Iterator
-from typing import Any
 
-from ..errors import LLMProtocolError, UnsupportedToolCallError
+from ..errors import UnsupportedToolCallError
 from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, replace_lone_surrogates
 from ..usage import TokenUsage
-from ._faults import Redactor, kept, payload_error
-from ._pieces import GrowingText, count_of, made_tool_use, raw_text_of, text_of
+from ._faults import Redactor, payload_error
+from ._pieces import (
+    GrowingText,
+    JsonObject,
+    PayloadReader,
+    call_id_of,
+    count_of,
+    made_tool_use,
+    raw_text_of,
+    text_of,
+)
 from ._protocol import LLMResponse, StreamEvent, ToolInputDelta
 from ._text_tool_calls import extract_tool_calls
 
@@ -23,8 +29,6 @@ __all__ = ["AnswerReader", "StreamReader"]
 
 _STOP_REASONS = {"stop": "end_turn", "tool_calls": "end_turn", "length": "max_tokens"}
 """``tool_calls`` alone means nothing: the calls that came decide (MOD-23)."""
-
-JsonObject = dict[str, Any]
 
 
 class AnswerReader:
@@ -40,7 +44,7 @@ class AnswerReader:
 
     def __init__(self, *, provider: str, model: str, redact: Redactor, text_tools: Collection[str] = ()) -> None:
         self._provider = provider
-        self._redact = redact
+        self._json = PayloadReader(provider=provider, what="chat completion", redact=redact)
         self._text_tools = text_tools
         self._id = ""
         self._model = model
@@ -67,58 +71,60 @@ class AnswerReader:
         payload = self._head(text)
         choice = self._first_choice(payload)
         if choice is None:
-            raise self._fault("the answer has no choices", text)
-        message = self._object(choice.get("message"), "choices[0].message")
+            raise self._json.fault("the answer has no choices", text)
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise self._json.fault(f"choices[0].message must be an object, got {type(message).__name__}")
         self._take_finish(choice)
         self._take_texts(message)
-        for item in self._items(message.get("tool_calls"), "tool_calls"):
+        for item in self._json.objects_of(message.get("tool_calls"), "tool_calls"):
             call = self._new_call(item)
             self._take_call(call, item)
         return self._response()
 
     def _head(self, text: str) -> JsonObject:
-        try:
-            payload = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise self._fault(f"not valid JSON: {error}", text) from error
-        payload = self._object(payload, "the answer")
+        payload = self._json.parsed(text)
         if payload.get("error"):
-            raise payload_error(self._provider, payload["error"], body=text, redact=self._redact)
+            raise payload_error(self._provider, payload["error"], body=text, redact=self._json.redact)
         self._id = text_of(payload.get("id")) or self._id
         self._model = text_of(payload.get("model")) or self._model
-        self._usage = _usage(payload.get("usage")) or self._usage
+        if usage := payload.get("usage"):
+            self._usage = _usage(usage) or self._usage
         return payload
 
     def _first_choice(self, payload: JsonObject) -> JsonObject | None:
-        choices = self._items(payload.get("choices"), "choices")
+        choices = self._json.objects_of(payload.get("choices"), "choices")
         return choices[0] if choices else None
 
     def _take_finish(self, choice: JsonObject) -> None:
-        self._finish = text_of(choice.get("finish_reason")) or self._finish
+        if finish := choice.get("finish_reason"):
+            self._finish = text_of(finish) or self._finish
 
     def _take_texts(self, message: JsonObject) -> tuple[str, str, str]:
         """Add the texts of a message or delta; return what is new of reasoning, text and refusal."""
-        reasoning = _loose_text(message.get("reasoning_content")) or _loose_text(message.get("reasoning"))
-        thoughts, text = self._content(message.get("content"))
+        get = message.get  # once for each chunk of a stream: what is not there costs no call
+        content, reasoning, refusal = get("content"), "", get("refusal")
+        thoughts, text = ("", content) if isinstance(content, str) else self._content(content)
+        if get("reasoning_content") or get("reasoning"):
+            reasoning = _loose_text(get("reasoning_content")) or _loose_text(get("reasoning"))
         return (
-            self._reasoning.add(reasoning + thoughts),
-            self._text.add(text),
-            self._refusal.add(raw_text_of(message.get("refusal"))),
+            self._reasoning.add(reasoning + thoughts) if reasoning or thoughts else "",
+            self._text.add(text) if text else "",
+            self._refusal.add(raw_text_of(refusal)) if refusal else "",
         )
 
     def _content(self, content: object) -> tuple[str, str]:
         """Return reasoning and text: some servers send both as parts of the content."""
-        if content is None or isinstance(content, str):
-            return "", content or ""
+        if content is None:
+            return "", ""
         if not isinstance(content, list):
-            raise self._fault(f"content must be a string, got {type(content).__name__}")
+            raise self._json.fault(f"content must be a string, got {type(content).__name__}")
         thoughts = [part["thinking"] for part in content if isinstance(part, dict) and "thinking" in part]
         return "".join(map(_loose_text, thoughts)), _loose_text(content)
 
     def _new_call(self, item: JsonObject) -> _Call:
         given = text_of(item.get("id"))
-        # A result finds its call by the id: none, or one that was given twice, would lose it.
-        call = _Call(given if given and given not in self._by_id else f"call_{os.urandom(12).hex()}")
+        call = _Call(call_id_of(given, self._by_id.keys()))
         self._calls.append(call)
         if given:
             self._by_id[given] = call
@@ -129,14 +135,14 @@ class AnswerReader:
         kind = item.get("type")
         if kind not in (None, "", "function"):
             raise UnsupportedToolCallError(provider=self._provider, tool_type=text_of(kind) or type(kind).__name__)
-        function = self._object(item.get("function") or {}, "tool_calls[].function")
+        function = self._json.object_of(item.get("function") or None, "tool_calls[].function")
         call.name = text_of(function.get("name")) or call.name
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # some servers send the object itself
             call.value = arguments
             return ""
         if not isinstance(arguments, str | None):
-            raise self._fault(f"arguments of a tool call must be a string, got {type(arguments).__name__}")
+            raise self._json.fault(f"arguments of a tool call must be a string, got {type(arguments).__name__}")
         if arguments:
             call.arguments.append(arguments)
         return arguments or ""
@@ -155,7 +161,7 @@ class AnswerReader:
     def _tool_uses(self) -> Iterator[ToolUseBlock]:
         for call in self._calls:
             if not call.name:
-                raise self._fault("a tool call has no name")
+                raise self._json.fault("a tool call has no name")
             yield call.block(cut=self._finish == "length")
 
     def _stop_reason(self, *, called: bool) -> str:
@@ -165,25 +171,6 @@ class AnswerReader:
         if self._refusal:
             return "refusal"
         return _STOP_REASONS.get(finish, finish)
-
-    def _object(self, value: object, what: str) -> JsonObject:
-        if not isinstance(value, dict):
-            raise self._fault(f"{what} must be an object, got {type(value).__name__}")
-        return value
-
-    def _items(self, value: object, what: str) -> list[JsonObject]:
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            raise self._fault(f"{what} must be an array, got {type(value).__name__}")
-        return [self._object(item, f"{what}[]") for item in value]
-
-    def _fault(self, reason: str, body: str | None = None) -> LLMProtocolError:
-        return LLMProtocolError(
-            kept(f"{self._provider} API sent something that is no chat completion: {reason}", self._redact),
-            provider=self._provider,
-            body=None if body is None else kept(body, self._redact),
-        )
 
 
 class StreamReader(AnswerReader):
@@ -217,16 +204,23 @@ class StreamReader(AnswerReader):
             return []
         self._started = True
         self._take_finish(choice)
-        delta = self._object(choice.get("delta") or {}, "choices[0].delta")
+        delta = self._json.object_of(choice.get("delta") or None, "choices[0].delta")
         reasoning, text, refusal = self._take_texts(delta)
         events = [StreamEvent("reasoning", reasoning)] if reasoning else []
-        events.extend(StreamEvent("text", piece) for piece in (text, refusal) if piece)
-        for item in self._items(delta.get("tool_calls"), "tool_calls"):
+        if text:
+            events.append(StreamEvent("text", text))
+        if refusal:
+            events.append(StreamEvent("text", refusal))
+        if calls := delta.get("tool_calls"):
+            events.extend(self._take_calls(calls))
+        return events
+
+    def _take_calls(self, calls: object) -> Iterator[StreamEvent]:
+        for item in self._json.objects_of(calls, "tool_calls"):
             call = self._call_of(item)
             piece = self._take_call(call, item)
             if piece:
-                events.append(StreamEvent("tool_input_delta", call.delta(piece)))
-        return events
+                yield StreamEvent("tool_input_delta", call.delta(piece))
 
     def finish(self) -> list[StreamEvent]:
         """Return the events at the end of the body: the rest of the texts, the tool calls, and ``done``.
@@ -235,9 +229,9 @@ class StreamReader(AnswerReader):
             LLMProtocolError: The answer is not complete.
         """
         if self._finish is None and not self.done:
-            raise self._fault("the stream ended before the answer did (no finish_reason and no [DONE])")
+            raise self._json.fault("the stream ended before the answer did (no finish_reason and no [DONE])")
         if not self._started:
-            raise self._fault("the answer has no choices")
+            raise self._json.fault("the answer has no choices")
         events = [StreamEvent("reasoning", rest)] if (rest := self._reasoning.end()) else []
         events.extend(StreamEvent("text", rest) for part in (self._text, self._refusal) if (rest := part.end()))
         response = self._response()

@@ -175,15 +175,14 @@ def _encoded(turns: Sequence[LLMMessage], assistant: _Encoder) -> Iterator[JsonO
     # MOD-11: all results of a round stand together, also when the caller put each into a message of its own.
     waiting: list[JsonObject] = []
     for turn in turns:
-        results = [block for block in turn.content if isinstance(block, ToolResultBlock)]
-        if not results:
-            yield from waiting
-            waiting = []
         if turn.role == Role.ASSISTANT:
             message = assistant(turn)
             if message is not None:
+                yield from waiting
+                waiting = []
                 yield message
             continue
+        results = [block for block in turn.content if isinstance(block, ToolResultBlock)]
         yield from (_tool_message(result) for result in results)
         parts = [part for result in results for part in _attachments(result)]
         parts.extend(_user_part(block) for block in turn.content if not isinstance(block, ToolResultBlock))

@@ -75,8 +75,12 @@ class AdapterOwner:
         adapter = self._make(provider, **arguments)
         keep = self.is_open and len(self._adapters) < _MAX_KEPT
         if keep:
-            self._adapters[key] = adapter
+            adapter = self._adapters.setdefault(key, adapter)  # another thread may have been quicker
         return AdapterLease(adapter, owned=not keep)
+
+    async def close_connections(self) -> None:
+        """Close the connections of the current event loop; the adapters stay."""
+        await _close_all(list(self._adapters.values()))
 
     async def aclose(self) -> None:
         """Close every kept adapter, all at the same time."""

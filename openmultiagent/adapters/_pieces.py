@@ -7,6 +7,8 @@ comes out can be encoded; adding to a text costs what is added.
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Collection
 from typing import Any
 
 from .._log import get_logger
@@ -15,11 +17,23 @@ from ..messages import ToolUseBlock, replace_lone_surrogates
 from ._faults import Redactor, kept
 from ._tool_input import parse_tool_input
 
-__all__ = ["GrowingText", "JsonObject", "PayloadReader", "count_of", "made_tool_use", "raw_text_of", "text_of"]
+__all__ = [
+    "GrowingText",
+    "JsonObject",
+    "PayloadReader",
+    "call_id_of",
+    "count_of",
+    "made_tool_use",
+    "raw_text_of",
+    "text_of",
+]
 
 _log = get_logger(__name__)
 
 JsonObject = dict[str, Any]
+
+_decode = json.JSONDecoder().decode
+"""``json.loads`` without the search for what else it might have been given."""
 
 
 class PayloadReader:
@@ -46,10 +60,10 @@ class PayloadReader:
             LLMProtocolError: It is no JSON, or no object.
         """
         try:
-            payload = json.loads(text)
+            payload = _decode(text)
         except (ValueError, RecursionError) as error:
             raise self.fault(f"not valid JSON: {error}", text) from error
-        return self.object_of(payload, "the payload")
+        return payload if type(payload) is dict else self.object_of(payload, "the payload")
 
     def object_of(self, value: object, what: str) -> JsonObject:
         """Return a value that must be an object; None counts as an empty one.
@@ -81,7 +95,7 @@ class PayloadReader:
             return []
         if not isinstance(value, list):
             raise self.fault(f"{what} must be an array, got {type(value).__name__}")
-        return [self.object_of(item, f"{what}[]") for item in value]
+        return [item if type(item) is dict else self.object_of(item, f"{what}[]") for item in value]
 
     def fault(self, reason: str, body: str | None = None) -> LLMProtocolError:
         """Return the error for an answer that cannot be read.
@@ -125,6 +139,10 @@ class GrowingText:
         Args:
             piece: The next piece, as the provider sent it.
         """
+        if piece.isascii() and not self._half:
+            if piece:
+                self._parts.append(piece)
+            return piece
         if self._half:
             piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
@@ -147,22 +165,36 @@ class GrowingText:
         return "".join(self._parts)
 
 
+def call_id_of(given: str, taken: Collection[str], *, prefix: str = "call_") -> str:
+    """Return the id of a call: a result finds its call by it, so none, or one that was given twice, would lose it.
+
+    Args:
+        given: What the provider sent; may be empty.
+        taken: The ids of the other calls.
+        prefix: What the ids of the provider begin with.
+    """
+    return given if given and given not in taken else f"{prefix}{os.urandom(12).hex()}"
+
+
 def made_tool_use(
-    call_id: str, name: str, arguments: str | JsonObject, *, cut: bool, signature: str | None = None
+    call_id: str, name: str, arguments: object, *, cut: bool, signature: str | None = None
 ) -> ToolUseBlock:
     """Return the block of a call; arguments that cannot be used give an empty input and the reason.
 
     Args:
         call_id: The call's id.
         name: Name of the tool.
-        arguments: JSON text, or the object itself.
-        cut: Whether the answer ended at the token limit.
+        arguments: The object, its JSON text, or None for none.
+        cut: Whether the answer ended at the token limit, maybe inside of a JSON text; an object is always whole.
         signature: The provider's proof of the call.
     """
-    if isinstance(arguments, str):
-        value, fault = parse_tool_input(replace_lone_surrogates(arguments), cut=cut)
+    fault: str | None = None
+    if arguments is None or isinstance(arguments, str):
+        value, fault = parse_tool_input(replace_lone_surrogates(arguments or ""), cut=cut)
+    elif isinstance(arguments, dict):
+        value = replace_lone_surrogates(arguments)
     else:
-        value, fault = replace_lone_surrogates(arguments), None
+        value, fault = {}, f"the arguments must be a JSON object, got {type(arguments).__name__}"
     try:
         return ToolUseBlock(id=call_id, name=name, input=value, signature=signature, input_error=fault)
     except InvalidMessageError as error:  # NaN, too deep, or too large a number
@@ -176,7 +208,9 @@ def text_of(value: object) -> str:
     Args:
         value: A value of a payload.
     """
-    return replace_lone_surrogates(value) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else replace_lone_surrogates(value)
 
 
 def raw_text_of(value: object) -> str:
@@ -188,12 +222,12 @@ def raw_text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def count_of(counts: JsonObject, key: str) -> int | None:
-    """Return a number of tokens; None when there is none.
+def count_of(counts: object, key: str) -> int | None:
+    """Return a number of tokens; None when the provider does not tell one that makes sense.
 
     Args:
-        counts: Numbers by name.
-        key: The name.
+        counts: What should be an object.
+        key: The key of the number.
     """
-    count = counts.get(key)
-    return max(count, 0) if isinstance(count, int) and not isinstance(count, bool) else None
+    count = counts.get(key) if isinstance(counts, dict) else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None

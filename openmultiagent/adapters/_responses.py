@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..egress import EgressPolicy
 from ..messages import LLMMessage
+from ._event_body import EventBody
 from ._http_adapter import BodyReader, WireAdapter, WireRequest
-from ._openai import EventBody, KeyHeaders
+from ._key_headers import KeyHeaders
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
 from ._responses_answer import AnswerReader, StreamReader
 from ._responses_request import encode_request
@@ -64,27 +65,18 @@ class OpenAIResponsesAdapter(WireAdapter):
         super().__init__(
             name=name,
             base_url=base_url,
+            key=KeyHeaders(owner=name, api_key=api_key, key_variable=key_variable, headers=headers),
             transport=transport,
             http_client=http_client,
             egress_policy=egress_policy,
         )
-        self._own_headers = KeyHeaders(owner=name, api_key=api_key, key_variable=key_variable, headers=headers)
 
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
         content = encode_request(messages, options, stream=stream, adapter_name=self.name)
         return WireRequest(f"{self._base_url}/responses", content, options.model)
-
-    async def _headers(self, request: WireRequest) -> Mapping[str, str]:  # noqa: ARG002 - the same for all of them
-        return self._own_headers.get()
 
     def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
         return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
 
     def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
         return EventBody(StreamReader(provider=self.name, model=request.model, redact=self._redact))
-
-    def _is_over(self, reader: BodyReader) -> bool:
-        return isinstance(reader, EventBody) and reader.is_over
-
-    def _secrets(self) -> Iterable[str]:
-        return self._own_headers.secrets

@@ -6,14 +6,22 @@ response at the end of a stream is what the same answer would have given in one 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 
 from ..errors import AdapterError, UnsupportedToolCallError
 from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, replace_lone_surrogates
 from ..usage import TokenUsage
 from ._faults import Redactor, payload_error
-from ._pieces import GrowingText, JsonObject, PayloadReader, count_of, made_tool_use, raw_text_of, text_of
+from ._pieces import (
+    GrowingText,
+    JsonObject,
+    PayloadReader,
+    call_id_of,
+    count_of,
+    made_tool_use,
+    raw_text_of,
+    text_of,
+)
 from ._protocol import LLMResponse, StreamEvent, ToolInputDelta
 from ._responses_request import join_signature
 
@@ -137,13 +145,10 @@ class AnswerReader:
         return made_tool_use(self._call_id(item, number), name, arguments, cut=cut)
 
     def _call_id(self, item: JsonObject, number: int) -> str:
-        """Return the id by which a result finds its call: none, or one that was given twice, would lose it."""
         key = text_of(item.get("id")) or str(number)
         known = self._call_ids.get(key)
         if known is None:
-            given = text_of(item.get("call_id"))
-            known = given if given and given not in self._taken else f"call_{os.urandom(12).hex()}"
-            self._call_ids[key] = known
+            known = self._call_ids[key] = call_id_of(text_of(item.get("call_id")), self._taken)
             self._taken.add(known)
         return known
 

@@ -10,10 +10,12 @@ the end of the body counts without the blank line after it, since several server
 
 from __future__ import annotations
 
-import codecs
 from typing import NamedTuple
 
 __all__ = ["SSEDecoder", "ServerSentEvent"]
+
+_MARK = b"\xef\xbb\xbf"
+"""The byte order mark, which may stand at the start of a body."""
 
 
 class ServerSentEvent(NamedTuple):
@@ -28,12 +30,12 @@ class ServerSentEvent(NamedTuple):
 class SSEDecoder:
     """An incremental decoder for one response body."""
 
-    __slots__ = ("_after_cr", "_data", "_event", "_partial", "_utf8")
+    __slots__ = ("_after_cr", "_begun", "_data", "_event", "_partial")
 
     def __init__(self) -> None:
-        # "utf-8-sig" leaves out a byte order mark at the start; "replace" since one bad byte must not end an answer.
-        self._utf8 = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        self._partial: list[str] = []
+        # Lines are found among the bytes: in UTF-8 the bytes of line ends are part of no other character.
+        self._partial: list[bytes] = []
+        self._begun = False
         self._after_cr = False
         self._data: list[str] = []
         self._event = ""
@@ -44,47 +46,48 @@ class SSEDecoder:
         Args:
             chunk: The next bytes, cut anywhere.
         """
-        return self._take(self._utf8.decode(chunk))
-
-    def close(self) -> list[ServerSentEvent]:
-        """Return what the end of the body completes."""
-        events = self._take(self._utf8.decode(b"", final=True))
-        if self._partial:
-            self._line("".join(self._partial), events)
-            self._partial.clear()
-        self._line("", events)
-        return events
-
-    def _take(self, text: str) -> list[ServerSentEvent]:
         events: list[ServerSentEvent] = []
-        if self._after_cr and text:
+        if self._after_cr and chunk:
             # The line ended at the CR already; a LF right behind it is the second half of the same line end.
             self._after_cr = False
-            text = text.removeprefix("\n")
-        if "\r" in text:
-            self._after_cr = text.endswith("\r")
-            text = text.replace("\r\n", "\n").replace("\r", "\n")
-        *whole, rest = text.split("\n")
-        for line in whole:
-            if self._partial:
-                self._partial.append(line)
-                self._line("".join(self._partial), events)
-                self._partial.clear()
-            else:
-                self._line(line, events)
+            chunk = chunk.removeprefix(b"\n")
+        if b"\r" in chunk:
+            self._after_cr = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines and self._partial:
+            self._partial.append(lines[0])
+            lines[0] = b"".join(self._partial)
+            self._partial.clear()
+        for line in lines:
+            self._line(line, events)
         if rest:
             self._partial.append(rest)
         return events
 
-    def _line(self, line: str, events: list[ServerSentEvent]) -> None:
+    def close(self) -> list[ServerSentEvent]:
+        """Return what the end of the body completes."""
+        events: list[ServerSentEvent] = []
+        if self._partial:
+            self._line(b"".join(self._partial), events)
+            self._partial.clear()
+        self._line(b"", events)
+        return events
+
+    def _line(self, line: bytes, events: list[ServerSentEvent]) -> None:
+        if not self._begun:
+            self._begun = True
+            line = line.removeprefix(_MARK)
         if not line:
             if self._data:
                 events.append(ServerSentEvent("\n".join(self._data), self._event))
                 self._data.clear()
             self._event = ""
             return
-        field, _, value = line.partition(":")
-        if field == "data":
-            self._data.append(value.removeprefix(" "))
-        elif field == "event":
-            self._event = value.removeprefix(" ")
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            # "replace" since one bad byte must not end an answer.
+            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+        elif field == b"event":
+            self._event = value.removeprefix(b" ").decode("utf-8", "replace")

@@ -29,6 +29,7 @@ from .._log import get_logger
 from .._spec import spec
 from ..egress import EgressPolicy, egress_unsupported
 from ..errors import AdapterError, ConfigurationError, LLMConnectionError, LLMProtocolError
+from ._aiohttp_transport import aiohttp_transport
 from ._egress_guard import EgressGuard
 from ._faults import Redactor, connection_error, status_error
 
@@ -138,11 +139,16 @@ def _tls_context() -> ssl.SSLContext:
     """Return the process's TLS context: making one reads all certificates, which takes 30 ms."""
     import httpx  # noqa: PLC0415 - see the module docstring
 
-    return httpx.create_ssl_context()
+    context = httpx.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 class _Clients:
     """One ``httpx.AsyncClient`` for each running event loop: connections belong to the loop that opened them."""
+
+    prefers_aiohttp = True
+    """Whether aiohttp sends the requests where it can; benchmarks compare both ways."""
 
     def __init__(self, options: TransportOptions, guard: EgressGuard | None) -> None:
         self._options = options
@@ -154,7 +160,7 @@ class _Clients:
         loop = anyio.lowlevel.current_token().native_token
         client = self._by_loop.get(loop)
         if client is None:
-            made = await anyio.to_thread.run_sync(self._make)
+            made = await anyio.to_thread.run_sync(self._make, isinstance(loop, asyncio.AbstractEventLoop))
             with self._lock:
                 self._forget_closed_loops()
                 # Another task of this loop may have been quicker; a client without connections needs no closing.
@@ -168,14 +174,18 @@ class _Clients:
             with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await client.aclose()
 
-    def _make(self) -> httpx.AsyncClient:
+    def _make(self, on_asyncio: bool) -> httpx.AsyncClient:  # noqa: FBT001 - run_sync passes no keywords
         import httpx  # noqa: PLC0415 - see the module docstring
 
-        options = self._options
+        options, tls = self._options, _tls_context()
+        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
+        # httpx takes proxies from the environment for its own transport only, and aiohttp knows fewer kinds of them.
+        fast = on_asyncio and self.prefers_aiohttp and (bool(self._guarded) or not _proxies())
         return httpx.AsyncClient(
-            verify=_tls_context(),
+            transport=aiohttp_transport(limits=limits, tls=tls) if fast else None,
+            verify=tls,
             timeout=httpx.Timeout(options.timeout, connect=options.connect_timeout),
-            limits=httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS),
+            limits=limits,
             follow_redirects=False,
             **self._guarded,
         )
@@ -185,6 +195,13 @@ class _Clients:
         closed = [loop for loop in self._by_loop if isinstance(loop, asyncio.AbstractEventLoop) and loop.is_closed()]
         for loop in closed:
             del self._by_loop[loop]
+
+
+def _proxies() -> set[str]:
+    """Return the kinds of proxies that the environment, or the system, names."""
+    from urllib.request import getproxies  # noqa: PLC0415 - import time, and httpx has loaded it already
+
+    return getproxies().keys() & {"http", "https", "all"}
 
 
 class HttpTransport:

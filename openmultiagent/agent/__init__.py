@@ -26,6 +26,7 @@ from ._execution import cancelled_result, execute_agent, failed_result
 from ._hooks import BeforeRunContext
 from ._loops import LoopAction, LoopDetection, LoopInfo
 from ._stream import AgentStream
+from ._wrap_up import WrapUp
 
 __all__ = [
     "DEFAULT_PROVIDER",
@@ -65,6 +66,7 @@ __all__ = [
     "TurnFinished",
     "TurnRestarted",
     "TurnStarted",
+    "WrapUp",
     "cancelled_result",
     "copy_input_payload",
     "execute_agent",

@@ -25,12 +25,12 @@ from ..messages import (
     AgentPromptInput,
     AgentRunInput,
     LLMMessage,
-    copy_message,
     copy_messages,
     prepare_prompt_input,
     prepare_run_input,
 )
 from ..outcome import AgentRunResult
+from ..tools import ToolsetOwner
 from ._config import AgentConfig
 from ._environment import EventSink, RunEnvironment, lease_adapter
 from ._execution import execute_agent
@@ -48,7 +48,8 @@ class Agent(Generic[T]):
     """An agent that can be run, streamed, and talked to.
 
     ``run`` and ``stream`` are fresh conversations and may be used by several tasks at once; ``prompt`` goes on with the
-    agent's history, one turn at a time. Used as ``async with Agent(...)``, it keeps its connection between runs.
+    agent's history, one turn at a time. Used as ``async with Agent(...)``, it keeps its connection and its toolsets
+    between runs.
 
     Args:
         config: The definition, or a mapping with its fields.
@@ -62,7 +63,9 @@ class Agent(Generic[T]):
         self.config: AgentConfig[T] = AgentConfig.of(config)
         self.name = self.config.name
         self._owner = AdapterOwner(create_adapter)
+        self._toolsets = ToolsetOwner()
         self._history: list[LLMMessage] = _initial_history(self.config)
+        self._limits = Limits(tokens=self.config.max_token_budget)
         self._turn = anyio.Lock()
         self._running = 0
         self._last_state: AgentState = "idle"
@@ -137,11 +140,15 @@ class Agent(Generic[T]):
         self._last_state = "idle"
 
     async def aclose(self) -> None:
-        """Close the connections that the agent keeps; a given adapter stays open."""
-        await self._owner.aclose()
+        """Close the connections and toolsets that the agent keeps; a given adapter stays open."""
+        try:
+            await self._toolsets.aclose()
+        finally:
+            await self._owner.aclose()
 
     async def __aenter__(self) -> Self:
         self._owner.is_open = True
+        self._toolsets.start()
         return self
 
     async def __aexit__(
@@ -157,9 +164,10 @@ class Agent(Generic[T]):
 
     async def _prompt(self, turn: LLMMessage, cancel: CancelToken | None) -> AgentRunResult[T]:
         async with self._turn:
-            result = await self._execute(copy_messages([*self._history, turn]), cancel=cancel)
+            # The run gets a list of its own and shares the messages, which nobody changes: a turn costs what is new.
+            result = await self._execute([*self._history, turn], cancel=cancel)
             if result.success:
-                self._history = [*self._history, copy_message(turn), *copy_messages(result.messages)]
+                self._history += [turn, *copy_messages(result.messages)]
             return result
 
     async def _execute(
@@ -170,12 +178,14 @@ class Agent(Generic[T]):
         sink: EventSink | None = None,
         run_id: str | None = None,
     ) -> AgentRunResult[T]:
-        identity = RunIdentity(new_run_id() if run_id is None else run_id)
         environment = RunEnvironment(
-            identity=identity.with_trace(new_trace_id(), new_span_id()),
-            budget=BudgetScope(self.name, Limits(tokens=self.config.max_token_budget)),
+            identity=RunIdentity(
+                new_run_id() if run_id is None else run_id, trace_id=new_trace_id(), root_span_id=new_span_id()
+            ),
+            budget=BudgetScope(self.name, self._limits),
             sink=sink,
             cancel=cancel,
+            toolsets=self._toolsets,
         )
         self._running += 1
         ended: AgentState = "error"

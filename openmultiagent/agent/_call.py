@@ -21,9 +21,11 @@ RunKind = Literal["agent", "team", "tasks", "plan"]
 class TraceIds:
     """The ids of a run's span, shared by all forks of its call: random until tracing puts in those of a real span."""
 
-    __slots__ = ("_span_id", "_trace_id")
+    __slots__ = ("_span_id", "_trace_id", "is_recorded")
 
     def __init__(self) -> None:
+        self.is_recorded = False
+        """Whether they are those of a recorded span."""
         self._trace_id: str | None = None
         self._span_id: str | None = None
 
@@ -35,6 +37,7 @@ class TraceIds:
             span_id: 16 hexadecimal digits.
         """
         self._trace_id, self._span_id = trace_id, span_id
+        self.is_recorded = True
 
     def fill(self, identity: RunIdentity) -> RunIdentity:
         """Return the identity with these ids.
@@ -88,7 +91,7 @@ class RunCall:
     @cached_property
     def messages(self) -> list[LLMMessage]:
         """This call's own copy of the input, as messages."""
-        return copy_messages(self.source.messages)
+        return self.source.copy()
 
     @property
     def input(self) -> str | list[LLMMessage]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, fields, replace
+from functools import cached_property
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Generic, Self
 
@@ -16,11 +17,11 @@ from ..adapters import LLMAdapter, ModelMiddleware, ModelSettings
 from ..egress import EgressPolicy, normalize_egress_policy
 from ..errors import ConfigurationError
 from ..messages import LLMMessage, coerce_messages
-from ..tools import Tool, ToolMiddleware
-from ..tools import tool as make_tool
+from ..tools import GivenTool, Grants, Tool, ToolMiddleware, as_given_tools
 from ._context import ContextStrategy, ToolResultCompression, as_context_strategy, as_tool_result_compression
 from ._loops import LoopDetection, as_loop_detection
 from ._structured import output_format
+from ._wrap_up import WrapUp, as_wrap_up
 
 __all__ = ["AgentConfig"]
 
@@ -68,8 +69,10 @@ class AgentConfig(Generic[T]):
     """One sentence on what the agent is for, for the rosters of teams."""
     history: SkipValidation[Sequence[LLMMessage | Mapping[str, Any]]] = field(default=(), repr=False)
     """Earlier turns that ``Agent.prompt`` goes on from: messages or message-shaped mappings."""
-    tools: SkipValidation[Sequence[Tool | Callable[..., object]]] = ()
-    """What the agent may call: ``Tool`` objects and typed functions."""
+    tools: SkipValidation[Sequence[GivenTool | Callable[..., object]]] = ()
+    """What the agent may call: ``Tool`` objects, typed functions, toolsets, and names of built-in tools."""
+    tool_preset: str | None = None
+    """A group of built-in tools that the agent may call, besides ``tools``."""
     disallowed_tools: Sequence[str] = ()
     """Names of tools that are taken away again."""
     settings: SkipValidation[ModelSettings | None] = None
@@ -94,14 +97,22 @@ class AgentConfig(Generic[T]):
     """Whether old tool results are sent as a short note; True uses the defaults."""
     loop_detection: SkipValidation[LoopDetection | None] = None
     """What happens when the agent repeats itself; None looks for nothing."""
+    wrap_up: SkipValidation[WrapUp | bool | None] = None
+    """Whether a run that is about to reach a limit gets one last turn, without tools; True uses the defaults."""
     before_run: Callable[..., object] | None = None
     """Called with a ``BeforeRunContext`` before each run; may rewrite what this run sends."""
+    on_tool_call: Callable[..., object] | None = None
+    """The gate, asked before each tool call with a ``ToolCallContext``; the orchestrator's unless given."""
     after_run: Callable[..., object] | None = None
     """Called with the ``AgentRunResult`` of each run that got an answer; may return another."""
     model_middleware: SkipValidation[Sequence[ModelMiddleware]] = ()
     """Advice around this agent's model calls, inside the orchestrator's."""
     tool_middleware: SkipValidation[Sequence[ToolMiddleware]] = ()
     """Advice around this agent's tool calls, inside the orchestrator's."""
+    max_parallel_tools: PositiveInt = 16
+    """The most tool calls of a run at a time; further ones of a turn wait."""
+    max_tool_output_chars: PositiveInt | None = None
+    """The most characters that the model gets of a tool's text, for tools that have no limit of their own."""
 
     def __post_init__(self) -> None:
         for name in ("name", "system_prompt", "description"):
@@ -112,12 +123,13 @@ class AgentConfig(Generic[T]):
             output_format(self.output_schema)
         own = {
             "history": () if self.history == () else tuple(coerce_messages(self.history, root="history")),
-            "tools": tuple(self._as_tool(item) for item in _sequence(self.name, "tools", self.tools)),
+            "tools": as_given_tools(self.name, _sequence(self.name, "tools", self.tools)),
             "disallowed_tools": tuple(self.disallowed_tools),
             "context_strategy": as_context_strategy(self.context_strategy, where=f"agent {self.name!r}"),
             "compress_tool_results": as_tool_result_compression(
                 self.compress_tool_results, where=f"agent {self.name!r}"
             ),
+            "wrap_up": as_wrap_up(self.wrap_up, agent=self.name),
             "loop_detection": as_loop_detection(self.loop_detection),
             "egress_policy": normalize_egress_policy(self.egress_policy),
             "settings": _as_settings(self.name, self.settings),
@@ -126,7 +138,7 @@ class AgentConfig(Generic[T]):
         }
         for key, value in own.items():
             object.__setattr__(self, key, value)
-        self._check_tool_names()
+        _ = self.grants  # what is wrong with the names shows now
 
     @classmethod
     def of(cls, config: AgentConfig[T] | Mapping[str, Any]) -> AgentConfig[T]:
@@ -146,8 +158,14 @@ class AgentConfig(Generic[T]):
 
     @property
     def granted_tools(self) -> tuple[Tool, ...]:
-        """The tools that the model is offered."""
-        return tuple(item for item in self.tools if isinstance(item, Tool) and item.name not in self.disallowed_tools)
+        """The tools that the model is offered, without those of toolsets."""
+        return self.grants.tools
+
+    @cached_property
+    def grants(self) -> Grants:
+        """What the model is offered: the tools that are granted, and the toolsets that further ones come from."""
+        given = as_given_tools(self.name, self.tools)
+        return Grants(self.name, given, preset=self.tool_preset, denied=self.disallowed_tools)
 
     def replace(self, **changes: Any) -> Self:
         """Return the config with some fields changed.
@@ -167,38 +185,13 @@ class AgentConfig(Generic[T]):
             "context_strategy",
             "loop_detection",
             "model_middleware",
+            "on_tool_call",
             "output_schema",
             "tool_middleware",
             "tools",
         }
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return AgentConfig(**{k: v if k in shared else copy.deepcopy(v, memo) for k, v in values.items()})
-
-    def _as_tool(self, item: object) -> Tool:
-        if isinstance(item, Tool):
-            return item
-        if isinstance(item, str):
-            raise ConfigurationError(
-                f"agent {self.name!r}: tools has the name {item!r}, and there is no such built-in tool"
-            )
-        if callable(item):
-            return make_tool(item)
-        raise ConfigurationError(
-            f"agent {self.name!r}: tools takes Tool objects and typed functions, got {item!r:.100}"
-        )
-
-    def _check_tool_names(self) -> None:
-        names: set[str] = set()
-        for item in self.tools:
-            name = item.name if isinstance(item, Tool) else ""
-            if name in names:
-                raise ConfigurationError(f"agent {self.name!r} has two tools named {name!r}; rename one")
-            names.add(name)
-        for name in self.disallowed_tools:
-            if name not in names:
-                raise ConfigurationError(
-                    f"agent {self.name!r}: disallowed_tools names {name!r}, which is not among its tools"
-                )
 
 
 def _check_text(agent: str, field_name: str, text: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..adapters import AdapterLease, AdapterOwner, ModelMiddleware, create_adapter, provider_names
@@ -13,7 +13,7 @@ from ..egress import egress_unsupported
 from ..errors import ConfigurationError
 from ..events import Event
 from ..identity import MetadataValue, RunIdentity
-from ..tools import ToolMiddleware
+from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
 from ._config import AgentConfig
 
 __all__ = ["DEFAULT_PROVIDER", "EventSink", "RunEnvironment", "lease_adapter"]
@@ -27,9 +27,12 @@ EventSink = Callable[[Event[Any]], Awaitable[None]]
 """Where the events of a stream go."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RunEnvironment:
-    """The surroundings of one run; nothing in it is shared with another run but adapters and middleware."""
+    """The surroundings of one run; nothing in it is shared with another run but adapters and middleware.
+
+    It is never changed. It is not frozen, since a frozen dataclass takes twice the time to make, and every run has one.
+    """
 
     identity: RunIdentity
     budget: BudgetScope
@@ -44,6 +47,10 @@ class RunEnvironment:
     """Between the budget and the adapter."""
     tool_tracing: Sequence[ToolMiddleware] = ()
     """Between the budget and the tool."""
+    on_tool_call: ToolGate | None = None
+    """The orchestrator's gate, for agents that have none of their own."""
+    toolsets: ToolsetOwner = field(default_factory=ToolsetOwner)
+    """Opens the toolsets of the run, and keeps them if it wants to."""
     sink: EventSink | None = None
     """Where stream events go; None when nobody listens, so that none are made."""
     cancel: CancelToken | None = None

@@ -8,27 +8,26 @@ is a cancellation from outside (and what ends the process). The history in the r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import anyio
 
 from .._detached import cancelled_from_outside
 from ..adapters import AdapterOwner, LLMAdapter
+from ..budget import BudgetError
 from ..errors import (
     ConfigurationError,
-    CostBudgetExceededError,
     InvalidMessageError,
     OpenMultiAgentError,
     PolicyError,
     RunError,
     StructuredOutputValidationError,
-    TokenBudgetExceededError,
 )
 from ..identity import copy_metadata
-from ..messages import LLMMessage
+from ..messages import LLMMessage, copy_messages
 from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure
+from ..tools import OpenToolsets, Tool
 from ._config import AgentConfig
 from ._environment import RunEnvironment, lease_adapter
 from ._events import ToolReturned, copy_block
@@ -39,6 +38,8 @@ from ._turns import RunProgress
 __all__ = ["cancelled_result", "execute_agent", "failed_result"]
 
 Result = AgentRunResult[Any]
+
+_OK = RunStatus("ok")
 
 
 async def execute_agent(
@@ -58,17 +59,23 @@ async def execute_agent(
         return failed_result(environment, error)
     run = _Run(config, messages, environment, lease.adapter)
     cancel = environment.cancel
-    swallowing: ExitStack[bool] = ExitStack()
     try:
+        if cancel is None:
+            return await run.with_hooks()
+        swallowing: ExitStack[bool] = ExitStack()
         with swallowing:
-            if cancel is not None:
-                swallowing.enter_context(cancel.scope())  # type: ignore[arg-type]  # typed as if it did not swallow
+            swallowing.enter_context(cancel.scope())  # type: ignore[arg-type]  # typed as if it did not swallow
             return await run.with_hooks()
     finally:
-        await lease.aclose()
+        try:
+            if run.toolsets is not None:
+                await run.toolsets.aclose()
+        finally:
+            if lease.owned:
+                await lease.aclose()
     # Only the token's scope swallows a cancellation, and so leads here.
     await run.tell_closed()
-    return _stopped(run.progress, environment, None if cancel is None else cancel.reason)
+    return _stopped(run.progress, environment, cancel.reason)
 
 
 class _Run:
@@ -79,14 +86,19 @@ class _Run:
         self.environment = environment
         self.adapter = adapter
         self.progress = RunProgress(messages)
+        self.runner: AgentRunner | None = None
+        self.toolsets: OpenToolsets | None = None
 
     async def with_hooks(self) -> Result:
-        try:
-            effective = await apply_before_run(self.config, list(self.progress.conversation))
-        except Exception as error:  # noqa: BLE001 - isolation boundary: a hook fails the run, not its caller
-            return _failed(self.progress, self.environment, error, "callback", None)
-        self.progress = RunProgress(effective)
+        if self.config.before_run is not None:
+            try:
+                effective = await apply_before_run(self.config, list(self.progress.conversation))
+            except Exception as error:  # noqa: BLE001 - isolation boundary: a hook fails the run, not its caller
+                return _failed(self.progress, self.environment, error, "callback", None)
+            self.progress = RunProgress(effective)
         result = await self.within_limits()
+        if self.config.after_run is None:
+            return result
         if result.error is not None and result.status.code != "budget_exhausted" and result.stop_reason != "timeout":
             return result  # there is no answer for the hook to look at
         try:
@@ -96,25 +108,48 @@ class _Run:
 
     async def within_limits(self) -> Result:
         error: Exception | None = None
-        runner = AgentRunner(self.config, self.adapter, self.environment, self.progress)
-        with _deadline(self.config.timeout) as timer:
-            try:
-                await runner.run()
-            except Exception as caught:  # noqa: BLE001 - isolation boundary: a failing run is a result
-                error = caught
-            except (anyio.get_cancelled_exc_class(), asyncio.CancelledError) as caught:
-                if cancelled_from_outside():
-                    raise
-                error = RunError("the model call was cancelled by something that the adapter or a middleware uses")
-                error.__cause__ = caught
-            finally:
-                self.progress.close()
+        is_over = False
+        timeout, seconds = self.config.timeout, self.environment.budget.remaining().seconds
+        is_budget = seconds is not None and (timeout is None or seconds <= timeout)
+        limit = seconds if is_budget else timeout
+        if limit is None:
+            error = await self.to_the_end()
+        else:
+            with anyio.move_on_after(limit) as timer:
+                error = await self.to_the_end()
+            is_over = timer.cancelled_caught
         await self.tell_closed()
-        if timer is not None and timer.cancelled_caught:
+        if is_over and not is_budget:
             return _timed_out(self.progress, self.config, self.environment)
+        if is_over:
+            error = self.environment.budget.out_of_time()
         if error is not None:
-            return _failed(self.progress, self.environment, error, _kind_of(error, runner), self.adapter.name)
+            return _failed(self.progress, self.environment, error, _kind_of(error, self.runner), self.adapter.name)
         return _finished(self.progress, self.environment)
+
+    async def to_the_end(self) -> Exception | None:
+        """Go through the turns and close the history; return what made the run fail."""
+        try:
+            tools = self.config.grants.tools if not self.config.grants.toolsets else await self.open_tools()
+            self.runner = AgentRunner(self.config, self.adapter, self.environment, self.progress, tools)
+            await self.runner.run()
+        except Exception as error:  # noqa: BLE001 - isolation boundary: a failing run is a result
+            return error
+        except (anyio.get_cancelled_exc_class(), asyncio.CancelledError) as caught:
+            if cancelled_from_outside():
+                raise
+            failure = RunError("the model call was cancelled by something that the adapter or a middleware uses")
+            failure.__cause__ = caught
+            return failure
+        finally:
+            self.progress.close()
+        return None
+
+    async def open_tools(self) -> tuple[Tool, ...]:
+        """Open the toolsets and return all tools that are granted."""
+        grants = self.config.grants
+        self.toolsets = await self.environment.toolsets.open(grants.toolsets, agent=self.config.name)
+        return grants.with_opened(self.toolsets.tools)
 
     async def tell_closed(self) -> None:
         """Tell a stream of the calls that were announced and then closed without being finished."""
@@ -125,16 +160,9 @@ class _Run:
                 await sink(ToolReturned(agent=self.config.name, payload=block, copy=copy_block))
 
 
-@contextmanager
-def _deadline(seconds: float | None) -> Iterator[anyio.CancelScope | None]:
-    if seconds is None:
-        yield None
-        return
-    with anyio.move_on_after(seconds) as scope:
-        yield scope
-
-
-def _kind_of(error: Exception, runner: AgentRunner) -> ErrorKind | None:
+def _kind_of(error: Exception, runner: AgentRunner | None) -> ErrorKind | None:
+    if runner is None:
+        return "validation" if isinstance(error, ConfigurationError) else "tool"
     if error is runner.model.adapter_error:
         return "validation" if isinstance(error, ConfigurationError) else "provider"
     if isinstance(error, StructuredOutputValidationError):
@@ -150,7 +178,7 @@ def _finished(progress: RunProgress, environment: RunEnvironment) -> Result:
     overrun = environment.budget.overrun()
     if overrun is not None:
         return _failed(progress, environment, overrun, None, None)
-    return _result(progress, environment, status=RunStatus("ok"), stop_reason=progress.stop_reason)
+    return _result(progress, environment, status=_OK, stop_reason=progress.stop_reason)
 
 
 def _stopped(progress: RunProgress, environment: RunEnvironment, message: str | None) -> Result:
@@ -177,7 +205,7 @@ def _failed(
     failed = _result(
         progress, environment, status=status, stop_reason=_stop_reason(status), error_info=info, error=error
     )
-    if isinstance(error, TokenBudgetExceededError | CostBudgetExceededError | StructuredOutputValidationError):
+    if isinstance(error, BudgetError | StructuredOutputValidationError):
         return failed  # the answers before the failure still are the output
     return failed.replace(output=info.message or "")
 
@@ -194,11 +222,14 @@ def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunSt
         status=status,
         output=progress.output(),
         structured=progress.structured if status.code == "ok" else None,
-        messages=progress.produced(),
+        # Events of a stream may still be read when the caller has changed its result; nobody else holds the messages.
+        messages=progress.produced() if environment.sink is None else copy_messages(progress.produced()),
         token_usage=environment.budget.usage,
+        usage_report=environment.budget.usage_report(),
         tool_calls=tuple(progress.records),
         identity=environment.identity,
         metadata=copy_metadata(environment.metadata),
+        flags=tuple(progress.flags),
         **fields,
     )
 

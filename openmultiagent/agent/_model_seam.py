@@ -1,25 +1,29 @@
 """The way of a model call: user middleware > budget > tracing > call timeout > adapter.
 
-The chain is composed once per run. A retry by a user's middleware passes through budget and tracing again, so it is
+A retry by a user's middleware passes through budget and tracing again, so it is
 charged and traced as a call of its own; a cached answer never reaches them. Invariant: whatever the outcome of a call
 that was sent, the ledger knows of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextlib import aclosing, nullcontext
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from .._middleware import compose
-from ..adapters import LLMAdapter, LLMResponse, ModelCall, StreamSink
-from ..budget import CostEstimateContext
+from ..adapters import LLMAdapter, LLMResponse, ModelCall, ModelMiddleware, ModelNext, StreamSink
+from ..budget import CostEstimateContext, PendingCall
 from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
 from ..usage import TokenUsage
 from ._config import AgentConfig
 from ._environment import RunEnvironment
+from ._meter import RequestMeter
 
 __all__ = ["ModelSeam"]
 
@@ -39,56 +43,101 @@ class ModelSeam:
         self._environment = environment
         capabilities = getattr(adapter, "capabilities", None)
         self._read_only: bool = getattr(capabilities, "read_only", False)
-        user = [*environment.model_middleware, *config.model_middleware]
-        self.shares_content = self._read_only and not user
+        self._user = (*environment.model_middleware, *config.model_middleware)
+        self.shares_content = self._read_only and not self._user
         """Whether an answer's blocks are nobody else's: a built-in adapter makes them for this call alone."""
         self.adapter_error: BaseException | None = None
         """The last exception that came from the adapter itself, to tell it from one of a middleware."""
-        self.call = compose([*user, self._budgeted, *environment.model_tracing, self._timed], self._send)
 
-    async def _budgeted(self, call: ModelCall, call_next: Any) -> LLMResponse:
-        scope = self._environment.budget
+    async def call(self, call: ModelCall) -> LLMResponse:
+        """Make a model call.
+
+        Args:
+            call: The call.
+        """
+        if not self._user:
+            return await self._budgeted(call)
+        # Composed for each call: a chain kept here would be a cycle of references, and every run be left to the
+        # garbage collector.
+        return await compose(self._user, self._budgeted)(call)
+
+    async def _budgeted(self, call: ModelCall) -> LLMResponse:
         await checkpoint_if_cancelled()  # an adapter without a checkpoint would make a call that nobody wants any more
-        scope.check()
-        usage: TokenUsage | None = TokenUsage.unknown()
+        scope = self._environment.budget
+        if scope.reserves:
+            pending, call = self._reserved(call)
+        else:
+            pending = scope.begin(self.pricing(call))
+        was_sent, usage = True, None
         try:
-            response: LLMResponse = await call_next(call)
-            usage = response.usage if response.usage is not None else usage
+            response = await self._traced(call)
+            usage = response.usage
         except ConfigurationError:
-            usage = None  # nothing was sent
+            was_sent = False
             raise
         finally:
             # In `finally`: a call that failed or was cancelled has been paid for all the same.
-            if usage is not None:
-                scope.charge(usage, requests=1)
-        if response.usage is not None:
-            scope.charge(cost=scope.price(response.usage, self._pricing(call)))
+            if was_sent:
+                pending.settle(usage)
+            else:
+                pending.withdraw()
         return response
 
-    def _pricing(self, call: ModelCall) -> CostEstimateContext:
+    @cached_property
+    def meter(self) -> RequestMeter:
+        """Measures the requests of the run, where its budget wants to know."""
+        return RequestMeter()
+
+    def _reserved(self, call: ModelCall) -> tuple[PendingCall, ModelCall]:
+        options = call.source_options
+        pending = self._environment.budget.reserve(
+            self.pricing(call),
+            input_tokens=self.meter.most_tokens(call.source, options),
+            max_tokens=options.max_tokens,
+            writes_cache=options.cache is not None,
+        )
+        if options.max_tokens is None:
+            call = call.replace(options=replace(options, max_tokens=pending.max_tokens))
+        return pending, call
+
+    def pricing(self, call: ModelCall) -> CostEstimateContext:
+        """Return what the price of a call depends on, besides its usage.
+
+        Args:
+            call: The call.
+        """
         model = call.source_options.model
         return CostEstimateContext(agent=call.agent, model=model, provider=self._adapter.name, phase=call.phase)
 
-    async def _timed(self, call: ModelCall, call_next: Any) -> LLMResponse:
+    async def _traced(self, call: ModelCall) -> LLMResponse:
+        # Our own steps only look at a call, so they all share it.
+        inner: ModelNext = self._timed
+        for step in reversed(self._environment.model_tracing):
+            inner = partial(_around, step, inner)
+        return await inner(call)
+
+    async def _timed(self, call: ModelCall) -> LLMResponse:
         limit = self._config.call_timeout
         if limit is None:
-            return await call_next(call)  # type: ignore[no-any-return]
+            return await self._send(call)
         with anyio.move_on_after(limit):
-            return await call_next(call)  # type: ignore[no-any-return]
+            return await self._send(call)
         # Only this deadline leads here: a cancellation from further out goes on through the block above.
         raise LLMCallTimeoutError(timeout=limit, agent=self._config.name)
 
     async def _send(self, call: ModelCall) -> LLMResponse:
-        # A built-in adapter reads the conversation in place; any other gets a list of its own.
-        messages = call.source if self._read_only else call.messages
+        # A built-in adapter reads the conversation in place; any other gets a list and options of its own.
+        messages, options = (call.source, call.source_options) if self._read_only else (call.messages, call.options)
         try:
-            stream = getattr(self._adapter, "stream", None)
-            if call.sink is not None:
-                await call.sink.begin()
-            if call.sink is None or stream is None:
-                response = await self._adapter.chat(messages, call.source_options)
+            if call.sink is None:
+                response = await self._adapter.chat(messages, options)
             else:
-                response = await _consume(stream(messages, call.source_options), call.sink, self._adapter.name)
+                await call.sink.begin()
+                stream = getattr(self._adapter, "stream", None)
+                if stream is None:
+                    response = await self._adapter.chat(messages, options)
+                else:
+                    response = await _consume(stream(messages, options), call.sink, self._adapter.name)
         except Exception as error:
             self.adapter_error = error
             raise
@@ -99,7 +148,7 @@ class ModelSeam:
         if isinstance(response, LLMResponse):
             content: object = response.content
             usage: object = response.usage
-            if isinstance(content, list) and isinstance(usage, TokenUsage | None):
+            if isinstance(content, list) and (usage is None or isinstance(usage, TokenUsage)):
                 return response
         self.adapter_error = LLMProtocolError(
             f"adapter {self._adapter.name!r} must return an LLMResponse with a list of blocks, and with a TokenUsage "
@@ -108,6 +157,10 @@ class ModelSeam:
             retryable=False,
         )
         raise self.adapter_error
+
+
+def _around(step: ModelMiddleware, inner: ModelNext, call: ModelCall) -> Awaitable[LLMResponse]:
+    return step(call, inner)
 
 
 async def _consume(events: Any, sink: StreamSink, provider: str) -> LLMResponse:

@@ -12,24 +12,30 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..adapters import LLMAdapter, LLMChatOptions, LLMResponse, ModelCall
+from ..adapters import LLMAdapter, LLMChatOptions, LLMResponse, LLMToolDef, ModelCall
 from ..errors import StructuredOutputValidationError
 from ..messages import Conversation, LLMMessage, ToolUseBlock, copy_blocks
 from ..outcome import StopReason
+from ..tools import Tool
 from ._config import AgentConfig
 from ._context import open_context
 from ._environment import RunEnvironment
+from ._landing import Landing, LastTurn
 from ._loops import LoopDetector, loop_warning
 from ._model_seam import ModelSeam
 from ._structured import OutputFormat, output_format
 from ._tool_seam import ToolSeam
 from ._turn_sink import TurnSink
 from ._turns import RunProgress
+from ._wrap_up import WrapUp
 
 __all__ = ["AgentRunner"]
 
 _STOP_REASONS: dict[str, StopReason] = {"max_tokens": "max_tokens", "content_filter": "content_filter"}
+_OPTIONS = "_chat_options"
+"""Where a definition keeps the options of its calls, and what they were made for."""
 _OVER_BUDGET = "Not executed: the run's budget is used up."
+_NO_MORE_TOOLS = "Not executed: this was the last turn of the run."
 _IN_A_LOOP = "Not executed: the run was ended because the agent repeated itself."
 
 
@@ -41,16 +47,22 @@ class AgentRunner:
         adapter: Its adapter.
         environment: The run's surroundings.
         progress: Where the run's state is kept; the caller reads it, also after an exception.
+        tools: The tools that are granted.
     """
 
     def __init__(
-        self, config: AgentConfig, adapter: LLMAdapter, environment: RunEnvironment, progress: RunProgress
+        self,
+        config: AgentConfig,
+        adapter: LLMAdapter,
+        environment: RunEnvironment,
+        progress: RunProgress,
+        tools: Sequence[Tool],
     ) -> None:
         self._config = config
         self._environment = environment
         self._progress = progress
         self.model = ModelSeam(config, adapter, environment)
-        self._tools = ToolSeam(config, environment)
+        self._tools = ToolSeam(config, environment, tools)
         self._provider = adapter.name
         self._output = None if config.output_schema is None else output_format(config.output_schema)
         self._corrections = 0
@@ -58,6 +70,9 @@ class AgentRunner:
         self._context = open_context(config.context_strategy, config.compress_tool_results, agent=config.name)
         self._loops = None if config.loop_detection is None else LoopDetector(config.loop_detection, agent=config.name)
         self._options = chat_options(config, adapter, self._tools, self._output)
+        self._landing: Landing | None = None
+        if isinstance(config.wrap_up, WrapUp):
+            self._landing = Landing(config, config.wrap_up, environment.budget, self.model.meter)
 
     async def run(self) -> None:
         """Go through the turns; why the run stopped is in the progress."""
@@ -72,7 +87,7 @@ class AgentRunner:
                 return
             progress.turns += 1
             turn = self._new_turn()
-            calls = await self._ask(turn)
+            calls = await self._ask(turn, self._options, self._environment.phase)
             over = scope.overrun() is not None
             warning = None if over else await self._loop_warning(calls, turn)
             if progress.stop_reason == "loop":
@@ -83,13 +98,45 @@ class AgentRunner:
                 await turn.announce(calls)
             if calls and not over:
                 await self._tools.run_turn(calls, progress)
+            last = self._last_turn() if calls and not over else None
             # The model would never see what the calls of a run over budget come to, so they are not made.
-            results = progress.close(_OVER_BUDGET, note=warning)
-            progress.closed_early = []
-            if turn is not None:
-                await turn.finish(results)
+            await self._close_turn(turn, _OVER_BUDGET, warning, last)
+            if last is not None:
+                await self._wrap_up(last)
+                return
+            if self._tools.refused is not None:
+                raise self._tools.refused
             if over or not (calls or warning or self._must_correct()):
                 return
+
+    async def _close_turn(self, turn: TurnSink | None, why: str, *notes: str | LastTurn | None) -> None:
+        told = [note.settings.instruction if isinstance(note, LastTurn) else note for note in notes if note]
+        results = self._progress.close(why, note="\n\n".join(told) or None)
+        self._progress.closed_early = []
+        if turn is not None:
+            await turn.finish(results)
+
+    def _last_turn(self) -> LastTurn | None:
+        """Return what the next turn is like when it has to be the last; None when the run goes on."""
+        if self._landing is None:
+            return None
+        return self._landing.due(self._progress.turns, self._progress.finished())
+
+    async def _wrap_up(self, last: LastTurn) -> None:
+        """Have the model answer once more, without tools."""
+        progress = self._progress
+        progress.turns += 1
+        turn = self._new_turn()
+        calls = await self._ask(turn, last.options(self._options), "wrap-up")
+        progress.flags.append("wrapped-up")
+        if turn is not None:
+            progress.announced = True
+            await turn.announce(calls)
+        await self._close_turn(turn, _NO_MORE_TOOLS)
+        if self._output is not None:
+            self._accepts(self._output, may_correct=False)
+        if progress.stop_reason == "end_turn":
+            progress.stop_reason = last.reason
 
     def _new_turn(self) -> TurnSink | None:
         sink = self._environment.sink
@@ -113,20 +160,21 @@ class AgentRunner:
         """Read the answer as what was asked for; say whether the model has to correct it."""
         return self._output is not None and not self._accepts(self._output)
 
-    def _accepts(self, output: OutputFormat[Any]) -> bool:
+    def _accepts(self, output: OutputFormat[Any], *, may_correct: bool = True) -> bool:
         """Read the answer as what was asked for; else have the model correct it, as often as it may."""
         progress = self._progress
         try:
             progress.structured = output.read(progress.output())
         except StructuredOutputValidationError as error:
             self._corrections += 1
-            if self._corrections > self._config.max_output_corrections or progress.turns >= self._config.max_turns:
+            may_correct = may_correct and self._corrections <= self._config.max_output_corrections
+            if not may_correct or progress.turns >= self._config.max_turns:
                 raise StructuredOutputValidationError(cause=error) from error
             progress.conversation.append(LLMMessage.user(output.correction(error)))
             return False
         return True
 
-    async def _ask(self, turn: TurnSink | None) -> list[ToolUseBlock]:
+    async def _ask(self, turn: TurnSink | None, options: LLMChatOptions, phase: str) -> list[ToolUseBlock]:
         progress = self._progress
         if turn is not None:
             await turn.start()
@@ -135,11 +183,15 @@ class AgentRunner:
             prepared = await self._context.prepare(progress.conversation, self._ask_aside)
             # What a strategy returns is checked, so that the adapter need not check it again.
             messages = prepared if isinstance(prepared, Conversation) else Conversation(list(prepared))
-        response = await self.model.call(self._call(messages, self._options, self._environment.phase, turn))
+        call = self._call(messages, options, phase, turn)
+        response = await self.model.call(call)
         if self._context is not None:
             self._context.report(response.usage)
         content = response.content if self.model.shares_content else copy_blocks(response.content)
         calls = progress.add_answer(content)
+        if self._landing is not None:
+            answer = progress.conversation[-1]
+            self._landing.observe(messages, options, answer, response.usage, self.model.pricing(call))
         progress.stop_reason = _STOP_REASONS.get(response.stop_reason, "end_turn")
         if turn is not None:
             await turn.deliver_rest(content)
@@ -184,16 +236,35 @@ def chat_options(
         tools: The tools that the model is offered.
         output: What the answer has to be.
     """
-    native = getattr(getattr(adapter, "capabilities", None), "structured_output", False)
+    native = output is not None and getattr(getattr(adapter, "capabilities", None), "structured_output", False)
+    definitions = tools.registry.definitions()
+    made_for = (adapter.name, native, definitions)
+    kept = config.__dict__.get(_OPTIONS)
+    if kept is not None and kept[0] == made_for:
+        options: LLMChatOptions = kept[1]
+        return options  # they are frozen, so the runs of a definition may share them
+    options = _make_options(config, adapter.name, definitions, output, native=native)
+    config.__dict__[_OPTIONS] = made_for, options
+    return options
+
+
+def _make_options(
+    config: AgentConfig,
+    adapter_name: str,
+    definitions: tuple[LLMToolDef, ...],
+    output: OutputFormat[Any] | None,
+    *,
+    native: bool,
+) -> LLMChatOptions:
     prompt = config.system_prompt
     if output is not None and not native:
         prompt = output.instruction() if not prompt else f"{prompt}\n\n{output.instruction()}"
     settings = config.settings
     sampling = {} if settings is None else {item.name: getattr(settings, item.name) for item in fields(settings)}
     return LLMChatOptions(
-        model=adapter.name if config.model is None else config.model,
+        model=adapter_name if config.model is None else config.model,
         system_prompt=prompt,
-        tools=tuple(tools.registry.definitions()),
+        tools=definitions,
         max_tokens=config.max_tokens,
         output_schema=output.schema if output is not None and native else None,
         **sampling,

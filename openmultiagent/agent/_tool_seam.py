@@ -1,4 +1,4 @@
-"""The way of a tool call: user middleware > budget > tracing > validation > timeout > tool.
+"""The way of a tool call: user middleware > budget > tracing > validation > gate > timeout > tool.
 
 All calls of a turn start at the same time (the executor bounds how many run at once); their results stand in the
 order of the calls. Invariant: a call always comes to a result. Whatever a tool or a middleware does is a result that
@@ -10,16 +10,19 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import anyio
 
 from .._log import get_logger
 from .._middleware import compose
+from ..errors import LimitExceededError
 from ..identity import copy_metadata
 from ..messages import ToolResultBlock, ToolUseBlock
 from ..outcome import ToolCallRecord
 from ..tools import (
+    Tool,
     ToolCall,
     ToolContext,
     ToolExecutor,
@@ -46,16 +49,28 @@ class ToolSeam:
     Args:
         config: The agent.
         environment: The run's surroundings.
+        tools: The tools that are granted.
     """
 
-    def __init__(self, config: AgentConfig, environment: RunEnvironment) -> None:
+    def __init__(self, config: AgentConfig, environment: RunEnvironment, tools: Sequence[Tool]) -> None:
         self._config = config
         self._environment = environment
-        self.registry = ToolRegistry(config.granted_tools)
-        self._executor = ToolExecutor(self.registry)
-        user = [*environment.tool_middleware, *config.tool_middleware]
-        self._has_user_middleware = bool(user)
-        self._chain = compose([*user, self._budgeted, *environment.tool_tracing], self._execute)
+        self.registry = ToolRegistry(tools)
+        self.refused: LimitExceededError | None = None
+        """Why a call was not made, when the run had no more of them."""
+        self._admissions: dict[str, LimitExceededError | None] = {}
+        self._user = (*environment.tool_middleware, *config.tool_middleware)
+
+    @cached_property
+    def _executor(self) -> ToolExecutor:
+        # Made when the first tool is called, since most runs call none.
+        config, inherited = self._config, self._environment.on_tool_call
+        return ToolExecutor(
+            self.registry,
+            max_concurrency=config.max_parallel_tools,
+            max_output_chars=config.max_tool_output_chars,
+            on_tool_call=inherited if config.on_tool_call is None else config.on_tool_call,
+        )
 
     async def run_turn(self, calls: Sequence[ToolUseBlock], progress: RunProgress) -> None:
         """Run the calls of a turn and keep their results.
@@ -64,14 +79,23 @@ class ToolSeam:
             calls: The tool calls of the assistant turn.
             progress: The run; each result is kept there as soon as it is there.
         """
-        # Even a single call runs in a child: worker threads look to the task group for the cancellation of the run.
-        async with anyio.create_task_group() as group:
-            for call in calls:
-                group.start_soon(self._run_one, call, progress)
+        pairs = [(block, self._call(block, progress.turns)) for block in calls]
+        self._executor.announce([call for _, call in pairs])
+        # In their order, and before any starts: which ones are too many does not depend on who is faster.
+        budget = self._environment.budget
+        self._admissions = {call.id: budget.begin_tool_call() for _, call in pairs}
+        try:
+            # Even a single call runs in a child: worker threads look to the task group for the cancellation of the run.
+            async with anyio.create_task_group() as group:
+                for block, call in pairs:
+                    group.start_soon(self._run_one, block, call, progress)
+        finally:
+            # What is left was answered by a middleware, or never came that far.
+            budget.charge(tool_calls=-sum(refusal is None for refusal in self._admissions.values()))
 
-    async def _run_one(self, block: ToolUseBlock, progress: RunProgress) -> None:
+    async def _run_one(self, block: ToolUseBlock, call: ToolCall, progress: RunProgress) -> None:
         started = time.perf_counter()
-        result = await self._result_of(block, progress.turns)
+        result = await self._result_of(call)
         content, is_error = result_content(result)
         record = ToolCallRecord(
             tool_name=block.name,
@@ -84,9 +108,9 @@ class ToolSeam:
         answer = ToolResultBlock(tool_use_id=block.id, content=content, is_error=True if is_error else None)
         progress.finish_call(answer, record)
 
-    async def _result_of(self, block: ToolUseBlock, turn: int) -> ToolResult:
+    def _call(self, block: ToolUseBlock, turn: int) -> ToolCall:
         run_id = self._environment.identity.run_id
-        call = ToolCall(
+        return ToolCall(
             id=f"{run_id}/turn-{turn}/{block.id}",
             tool_call_id=block.id,
             tool_name=block.name,
@@ -96,17 +120,28 @@ class ToolSeam:
             turn=turn,
             input_error=block.input_error,
         )
+
+    async def _result_of(self, call: ToolCall) -> ToolResult:
         try:
-            result = await self._chain(call)
+            # Composed for each call: a chain kept here would be a cycle of references.
+            chain = compose([*self._user, self._budgeted, *self._environment.tool_tracing], self._execute)
+            result = await chain(call)
         except Exception as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed call, not a failed run
-            _log.warning("tool_middleware_failed", run_id=run_id, tool=block.name, error=describe_error(error))
-            return error_result(f'Tool "{block.name}" failed: {describe_error(error)}')
+            _log.warning("tool_middleware_failed", run_id=call.run_id, tool=call.tool_name, error=describe_error(error))
+            return error_result(f'Tool "{call.tool_name}" failed: {describe_error(error)}')
         # A middleware may return anything, and keep what it returned.
-        return as_tool_result(block.name, result) if self._has_user_middleware else result
+        return as_tool_result(call.tool_name, result) if self._user else result
 
     async def _budgeted(self, call: ToolCall, call_next: Any) -> ToolResult:
-        self._environment.budget.charge(tool_calls=1)
-        return await call_next(call)  # type: ignore[no-any-return]
+        admissions = self._admissions
+        # A call that comes a second time is repeated by a middleware.
+        refusal = admissions[call.id] if call.id in admissions else self._environment.budget.begin_tool_call()
+        if refusal is None:
+            admissions.pop(call.id, None)
+            return await call_next(call)  # type: ignore[no-any-return]
+        self.refused = refusal
+        limit = f"the limit of {refusal.budget:g} tool calls of {refusal.agent!r}"
+        return error_result(f'Tool "{call.tool_name}" was not executed: {limit} has been reached')
 
     async def _execute(self, call: ToolCall) -> ToolResult:
         context = ToolContext(

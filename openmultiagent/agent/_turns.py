@@ -6,7 +6,6 @@ result any more gets one that says so (``close``), whatever ended the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..messages import (
@@ -17,7 +16,6 @@ from ..messages import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    copy_messages,
 )
 from ..outcome import StopReason, ToolCallRecord
 
@@ -38,6 +36,8 @@ class RunProgress:
         self.turns = 0
         self.records: list[ToolCallRecord] = []
         self.stop_reason: StopReason = "end_turn"
+        self.flags: list[str] = []
+        """What else there is to say about the run."""
         self.structured: Any = None
         """The answer as what was asked for."""
         self.announced = False
@@ -48,7 +48,7 @@ class RunProgress:
         self._open: dict[str, ToolUseBlock] = {}
         self._finished: dict[str, ToolResultBlock] = {}
 
-    def add_answer(self, content: Sequence[ContentBlock]) -> list[ToolUseBlock]:
+    def add_answer(self, content: list[ContentBlock]) -> list[ToolUseBlock]:
         """Append an assistant turn and return its tool calls.
 
         Args:
@@ -57,8 +57,8 @@ class RunProgress:
         Raises:
             InvalidMessageError: The adapter returned something that is no assistant turn.
         """
-        self.conversation.append(LLMMessage.new(Role.ASSISTANT, list(content)))
-        calls = [block for block in content if isinstance(block, ToolUseBlock)]
+        message = self.conversation.add(Role.ASSISTANT, content)
+        calls = [block for block in message.content if isinstance(block, ToolUseBlock)]
         self._open = {}
         for call in calls:
             if call.id in self._open:
@@ -78,6 +78,10 @@ class RunProgress:
         self._finished[block.tool_use_id] = block
         self.records.append(record)
 
+    def finished(self) -> list[ToolResultBlock]:
+        """Return the results that the calls of the current turn have come to so far."""
+        return list(self._finished.values())
+
     def close(self, why: str = _NOT_EXECUTED, *, note: str | None = None) -> list[ToolResultBlock]:
         """Answer the tool calls of the current turn, in their order, and return the answers.
 
@@ -85,6 +89,10 @@ class RunProgress:
             why: The text for calls that have no result.
             note: A text for the model, behind the results.
         """
+        self.closed_early = []
+        if not self._open and note is None:
+            self.announced = False
+            return []
         results = [
             self._finished.get(call_id) or ToolResultBlock(tool_use_id=call_id, content=why, is_error=True)
             for call_id in self._open
@@ -94,15 +102,15 @@ class RunProgress:
         self.records[tail:] = sorted(self.records[tail:], key=lambda record: order[record.tool_use_id])
         blocks: list[ContentBlock] = [*results, *([] if note is None else [TextBlock(text=note)])]
         if blocks:
-            self.conversation.append(LLMMessage.new(Role.USER, blocks))
+            self.conversation.add(Role.USER, blocks)
         self._open, self._finished = {}, {}
         self.closed_early = results if self.announced else []
         self.announced = False
         return results
 
     def produced(self) -> list[LLMMessage]:
-        """Return copies of the messages that the run has added to its input."""
-        return copy_messages(self.conversation[self._input_length :])
+        """Return the messages that the run has added to its input; they are the conversation's own."""
+        return self.conversation[self._input_length :]
 
     def output(self) -> str:
         """Return the text of the last assistant turn, without its reasoning."""

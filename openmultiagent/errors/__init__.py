@@ -11,6 +11,7 @@ The tree says who has to act::
     ├── RunError                        a run could not go on
     │   ├── TokenBudgetExceededError
     │   ├── CostBudgetExceededError
+    │   ├── LimitExceededError          model calls, tool calls or time
     │   ├── LLMCallTimeoutError
     │   ├── StructuredOutputValidationError
     │   ├── DependencyPayloadError
@@ -70,6 +71,7 @@ from ._policies import (
 from ._runs import (
     CostBudgetExceededError,
     DependencyPayloadError,
+    LimitExceededError,
     LLMCallTimeoutError,
     PlanInvalidError,
     RoutingProfilerFailedError,
@@ -97,6 +99,7 @@ __all__ = [
     "LLMProtocolError",
     "LLMRateLimitError",
     "LLMServerError",
+    "LimitExceededError",
     "OpenMultiAgentError",
     "PlanInvalidError",
     "PolicyError",

@@ -10,6 +10,7 @@ __all__ = [
     "CostBudgetExceededError",
     "DependencyPayloadError",
     "LLMCallTimeoutError",
+    "LimitExceededError",
     "PlanInvalidError",
     "RoutingProfilerFailedError",
     "RoutingTimeoutError",
@@ -30,16 +31,18 @@ class TokenBudgetExceededError(RunError):
 
     Args:
         agent: Name of the agent.
-        tokens_used: Input and output tokens used when the limit was noticed.
+        tokens_used: Input and output tokens used when the limit was noticed, reserved ones included.
         budget: The limit, in tokens.
+        needed: What the call that was refused may have used on top of that, where that is why it was.
     """
 
     code = "TOKEN_BUDGET_EXCEEDED"
-    field_names = ("agent", "tokens_used", "budget")
+    field_names = ("agent", "tokens_used", "budget", "needed")
 
-    def __init__(self, *, agent: str, tokens_used: int, budget: int) -> None:
-        super().__init__(f'Agent "{agent}" exceeded token budget: {tokens_used} tokens used (budget: {budget})')
-        self.agent, self.tokens_used, self.budget = agent, tokens_used, budget
+    def __init__(self, *, agent: str, tokens_used: int, budget: int, needed: int | None = None) -> None:
+        used = f"{tokens_used} tokens used{_and_needed(needed)}"
+        super().__init__(f'Agent "{agent}" exceeded token budget: {used} (budget: {budget})')
+        self.agent, self.tokens_used, self.budget, self.needed = agent, tokens_used, budget, needed
 
 
 class CostBudgetExceededError(RunError):
@@ -47,16 +50,41 @@ class CostBudgetExceededError(RunError):
 
     Args:
         agent: Name of the agent.
-        cost_used: Estimated cost when the limit was noticed, in the caller's unit.
+        cost_used: Estimated cost when the limit was noticed, in the caller's unit, reserved cost included.
         budget: The limit, in the same unit.
+        needed: What the call that was refused may have cost on top of that, where that is why it was.
     """
 
     code = "COST_BUDGET_EXCEEDED"
-    field_names = ("agent", "cost_used", "budget")
+    field_names = ("agent", "cost_used", "budget", "needed")
 
-    def __init__(self, *, agent: str, cost_used: float, budget: float) -> None:
-        super().__init__(f'Agent "{agent}" exceeded cost budget: {cost_used} estimated cost used (budget: {budget})')
-        self.agent, self.cost_used, self.budget = agent, cost_used, budget
+    def __init__(self, *, agent: str, cost_used: float, budget: float, needed: float | None = None) -> None:
+        used = f"{cost_used} estimated cost used{_and_needed(needed)}"
+        super().__init__(f'Agent "{agent}" exceeded cost budget: {used} (budget: {budget})')
+        self.agent, self.cost_used, self.budget, self.needed = agent, cost_used, budget, needed
+
+
+def _and_needed(needed: float | None) -> str:
+    return "" if needed is None else f", and the next call may need {needed:.12g} more"
+
+
+class LimitExceededError(RunError):
+    """A run would have gone over a limit on its model calls, its tool calls or its time.
+
+    Args:
+        agent: Name of the agent.
+        limit: Which one: ``requests``, ``tool_calls`` or ``seconds``.
+        used: What was used when it was noticed, in the limit's unit.
+        budget: The limit.
+    """
+
+    code = "LIMIT_EXCEEDED"
+    field_names = ("agent", "limit", "used", "budget")
+
+    def __init__(self, *, agent: str, limit: str, used: float, budget: float) -> None:
+        unit = {"requests": "model calls", "tool_calls": "tool calls"}.get(limit, limit)
+        super().__init__(f'Agent "{agent}" reached its limit of {budget:.12g} {unit}: {used:.12g} used')
+        self.agent, self.limit, self.used, self.budget = agent, limit, used, budget
 
 
 class LLMCallTimeoutError(RunError):

@@ -1,10 +1,13 @@
 """Evaluation: scorers, and online evaluation of finished runs."""
 
-from ._online import EvaluationSink, EvaluationStats, OnlineEvaluation
+from ._online import EvaluationStats, OnlineEvaluation
 from ._records import EvalRecord, EvalStore, InMemoryEvalStore, PayloadMode
 from ._scorer import Score, Scorer, ScorerContext, scorer
+from ._sink import EvaluationSink
+from ._sqlite import EvalPage, SQLiteEvalStore
 
 __all__ = [
+    "EvalPage",
     "EvalRecord",
     "EvalStore",
     "EvaluationSink",
@@ -12,6 +15,7 @@ __all__ = [
     "InMemoryEvalStore",
     "OnlineEvaluation",
     "PayloadMode",
+    "SQLiteEvalStore",
     "Score",
     "Scorer",
     "ScorerContext",

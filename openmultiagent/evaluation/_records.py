@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from ..identity import MetadataValue, RunIdentity
+from ..errors import StoreError
+from ..identity import MetadataValue, RunIdentity, RunLink
 from ..messages import LLMMessage
 from ..redaction import redact_sensitive_text
 from ..usage import TokenUsage
@@ -21,6 +23,15 @@ PayloadMode = Literal["none", "redacted", "full"]
 
 _MAX_PAYLOAD = 8192
 """Characters of an input or output that are stored at most."""
+
+
+def new_record_id() -> str:
+    """Return a random id of a record."""
+    return os.urandom(16).hex()
+
+
+def _usage(data: Mapping[str, int]) -> TokenUsage:
+    return TokenUsage(**{item.name: data[item.name] for item in fields(TokenUsage) if item.name in data})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +58,37 @@ class EvalRecord:
     """Stored only when payloads are."""
     output: str | None = None
     """Stored only when payloads are."""
+    judge_usage: TokenUsage | None = None
+    """Tokens that the judgement used, as the scorer says."""
+    cost: float | None = None
+    """What the judgement cost, as the scorer says."""
+    id: str = field(default_factory=new_record_id)
+    """Random; stores keep one record of each id."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON data."""
-        return {**asdict(self), "timestamp": self.timestamp.isoformat(), "usage": self.usage.to_dict()}
+        return {**asdict(self), "timestamp": self.timestamp.isoformat()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EvalRecord:
+        """Return the record that ``to_dict`` made the data of.
+
+        Args:
+            data: Plain JSON data; keys of later versions are left out.
+
+        Raises:
+            StoreError: It is no record.
+        """
+        try:
+            known = {item.name: data[item.name] for item in fields(cls) if item.name in data}
+            links = tuple(RunLink(**link) for link in known["identity"]["links"])
+            known["identity"] = RunIdentity(**{**known["identity"], "links": links})
+            known["timestamp"] = datetime.fromisoformat(known["timestamp"])
+            known["usage"] = _usage(known["usage"])
+            known["judge_usage"] = None if known.get("judge_usage") is None else _usage(known["judge_usage"])
+            return cls(**known)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"this is no evaluation record: {error!r:.200}") from error
 
 
 class EvalStore(Protocol):

@@ -19,8 +19,9 @@ from ..errors import ConfigurationError, RunError
 from ..identity import MetadataValue, RunIdentity
 from ..messages import LLMMessage
 from ..outcome import AgentRunResult, RunStatus
+from ..usage import TokenUsage
 
-__all__ = ["Score", "Scorer", "ScorerContext", "scorer"]
+__all__ = ["Score", "Scorer", "ScorerContext", "call_beside", "scorer"]
 
 R = TypeVar("R", default=AgentRunResult[Any])
 
@@ -30,7 +31,7 @@ class Score:
     """What a scorer thinks of a run.
 
     Raises:
-        ConfigurationError: The score is not a number from 0 to 1.
+        ConfigurationError: The score is not a number from 0 to 1, or the cost no number from 0.
     """
 
     score: float
@@ -41,12 +42,21 @@ class Score:
     """One sentence for people."""
     details: Mapping[str, MetadataValue] | None = None
     """Further facts, as flat values."""
+    usage: TokenUsage | None = None
+    """Tokens that the judgement used, if a model made it."""
+    cost: float | None = None
+    """What the judgement cost, in a unit of yours; counts against ``max_cost_per_hour``."""
 
     def __post_init__(self) -> None:
         if isinstance(self.score, bool) or not isinstance(self.score, int | float):
             raise ConfigurationError(f"score must be a number from 0 to 1, got {type(self.score).__name__}")
         if not math.isfinite(self.score) or not 0 <= self.score <= 1:
             raise ConfigurationError(f"score must be a number from 0 to 1, got {self.score!r}")
+        cost: object = self.cost
+        if cost is None:
+            return
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf:
+            raise ConfigurationError(f"cost must be a number from 0, got {cost!r:.100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +110,8 @@ class Scorer:
             Exception: Whatever the function raised.
         """
         with anyio.move_on_after(math.inf if self.timeout is None else self.timeout):
-            return self._checked(await self._call(context))
+            return self._checked(await call_beside(self.function, context))
         raise RunError(f"scorer {self.name!r} took longer than {self.timeout:g}s")
-
-    async def _call(self, context: ScorerContext[Any]) -> object:
-        if _is_async(self.function):
-            returned: object = self.function(context)
-        else:
-            (returned,) = await anyio.to_thread.run_sync(self._in_thread, context, abandon_on_cancel=True)
-        return await returned if inspect.isawaitable(returned) else returned
-
-    def _in_thread(self, context: ScorerContext[Any]) -> tuple[object]:
-        # In a tuple: trio refuses a thread that returns a coroutine, which a function that looks plain may do.
-        return (self.function(context),)
 
     def _checked(self, returned: object) -> Score:
         if isinstance(returned, Score):
@@ -167,6 +166,21 @@ def scorer(
         return Scorer(name=found, function=target, version=version, timeout=timeout)
 
     return make if function is None else make(function)
+
+
+async def call_beside(function: Callable[[Any], object], argument: object) -> object:
+    """Call a plain function in a worker thread, so that it holds up nobody, or an async one here.
+
+    Args:
+        function: Takes one argument; what it returns is awaited if it can be.
+        argument: The argument.
+    """
+    if _is_async(function):
+        returned = function(argument)
+    else:
+        # In a tuple: trio refuses a thread that returns a coroutine, which a function that looks plain may do.
+        (returned,) = await anyio.to_thread.run_sync(lambda: (function(argument),), abandon_on_cancel=True)
+    return await returned if inspect.isawaitable(returned) else returned
 
 
 def _is_async(function: Callable[..., object]) -> bool:

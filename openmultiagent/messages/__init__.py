@@ -47,6 +47,7 @@ from ._tool_results import (
     tool_result_text,
 )
 from ._truncate import truncate_messages
+from ._weight import most_tokens, most_tokens_of_json, most_tokens_of_text
 
 __all__ = [
     "AgentPromptInput",
@@ -86,6 +87,9 @@ __all__ = [
     "estimate_tokens",
     "is_approaching_limit",
     "merge_adjacent",
+    "most_tokens",
+    "most_tokens_of_json",
+    "most_tokens_of_text",
     "normalize_for_provider",
     "prepare_prompt_input",
     "prepare_run_input",

@@ -80,6 +80,20 @@ class Conversation(Sequence[LLMMessage]):
         """
         self.extend([message])
 
+    def add(self, role: Role, content: list[ContentBlock]) -> LLMMessage:
+        """Add a message of blocks, which belong to the conversation from now on, and return it as it stands there.
+
+        Args:
+            role: Who speaks.
+            content: The blocks; blocks of the wrong kind are refused, mappings like blocks become some.
+
+        Raises:
+            InvalidMessageError: They are no such message.
+        """
+        # Not the constructor: what it checks, the walk in `append` checks as well.
+        self.append(assemble(LLMMessage, {"role": role, "content": content}))
+        return self._messages[-1]
+
     def extend(self, messages: Iterable[LLMMessage]) -> None:
         """Add messages, which belong to the conversation from now on; all or none.
 

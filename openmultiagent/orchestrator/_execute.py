@@ -19,7 +19,7 @@ from ..cancellation import CancelToken
 from ..evaluation import EvaluationSink
 from ..events import EventBus
 from ..outcome import AgentRunResult
-from ..tools import ToolMiddleware
+from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
 from ..tracing import Tracing
 from ._steps import RunSteps, copy_middleware_result
 
@@ -38,6 +38,8 @@ class Machinery:
     middleware: Sequence[RunMiddleware]
     model_middleware: Sequence[ModelMiddleware]
     tool_middleware: Sequence[ToolMiddleware]
+    on_tool_call: ToolGate | None
+    toolsets: ToolsetOwner
 
 
 async def execute(
@@ -59,6 +61,7 @@ async def execute(
         cancel: Stops the run.
         sink: Where the events of a stream go, if there is one.
     """
+    tracing = machinery.tracing.steps()
 
     def environment(this: RunCall) -> RunEnvironment:
         return RunEnvironment(
@@ -66,8 +69,10 @@ async def execute(
             budget=this.budget,
             model_middleware=machinery.model_middleware,
             tool_middleware=machinery.tool_middleware,
-            model_tracing=(machinery.tracing.chat,),
-            tool_tracing=(machinery.tracing.execute_tool,),
+            model_tracing=tracing.model,
+            tool_tracing=tracing.tool,
+            on_tool_call=machinery.on_tool_call,
+            toolsets=machinery.toolsets,
             sink=sink,
             cancel=cancel,
             metadata=this.metadata,
@@ -79,7 +84,7 @@ async def execute(
 
     steps = RunSteps(bus, environment)
     user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
-    ours = [machinery.tracing.run, steps.progress, steps.budget, steps.guard]
+    ours = [*tracing.run, steps.progress, steps.budget, steps.guard]
     if machinery.evaluation.is_active:
         ours.insert(0, machinery.evaluation.around)
     operation = compose_run([*ours, *user], core)

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 from typing_extensions import TypeVar
 
@@ -27,8 +28,8 @@ from ..events import EventBus, EventListener
 from ..identity import MetadataValue, RunIdentity, validate_metadata, validate_run_id
 from ..messages import AgentRunInput, prepare_run_input
 from ..outcome import AgentRunResult
-from ..tools import ToolMiddleware
-from ..tracing import Tracing
+from ..tools import ToolGate, ToolMiddleware, ToolsetOwner, check_preset, default_preset
+from ..tracing import TraceContent, Tracing
 from ._execute import Machinery, execute
 
 __all__ = ["OpenMultiAgent"]
@@ -42,13 +43,14 @@ _DRAIN_TIMEOUT = 10.0
 class OpenMultiAgent:
     """Runs agents, each run bounded, isolated and on record.
 
-    Works as it is; as ``async with OpenMultiAgent(...)`` it keeps connections between runs and evaluates finished
-    runs in the background, until its end drains both.
+    Works as it is; as ``async with OpenMultiAgent(...)`` it keeps connections and toolsets between runs, and evaluates
+    finished runs in the background, until its end drains both.
 
     Args:
         default_provider: Provider of agents that name none.
         default_model: Model of agents that name none.
         default_adapter: Adapter of agents that name neither adapter nor provider; it stays its giver's, who closes it.
+        default_tool_preset: Tool preset of agents that have none and name no built-in tools.
         max_token_budget: The most tokens, in and out, that a run may use.
         max_cost_budget: The most that a run may cost, in the unit of ``estimate_cost``.
         estimate_cost: Prices one model call: ``(usage, context) -> float``.
@@ -57,7 +59,10 @@ class OpenMultiAgent:
         middleware: Advice around runs: ``async def step(call, call_next)``, ``await call_next()``; first is outermost.
         model_middleware: Advice around model calls: ``await call_next(call)``.
         tool_middleware: Advice around tool calls: ``await call_next(call)``.
+        on_tool_call: The gate of agents that have none of their own, asked before each tool call.
         tracer_provider: Where spans go; OpenTelemetry's global provider unless given.
+        meter_provider: Where metrics go; OpenTelemetry's global provider unless given.
+        trace_content: Which texts reach spans; none unless given.
         evaluation: Which finished runs are judged, and by whom.
         egress_policy: Which addresses providers may be reached at; agents and runs can only narrow it.
 
@@ -71,6 +76,7 @@ class OpenMultiAgent:
         default_provider: str | None = None,
         default_model: str | None = None,
         default_adapter: LLMAdapter | None = None,
+        default_tool_preset: str | None = None,
         max_token_budget: int | None = None,
         max_cost_budget: float | None = None,
         estimate_cost: CostEstimator | None = None,
@@ -79,28 +85,35 @@ class OpenMultiAgent:
         middleware: Sequence[RunMiddleware] = (),
         model_middleware: Sequence[ModelMiddleware] = (),
         tool_middleware: Sequence[ToolMiddleware] = (),
+        on_tool_call: ToolGate | None = None,
         tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        trace_content: TraceContent | None = None,
         evaluation: OnlineEvaluation | None = None,
         egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
     ) -> None:
         if evaluation is not None and not isinstance(evaluation, OnlineEvaluation):
             raise ConfigurationError(f"evaluation must be an OnlineEvaluation, got {evaluation!r:.100}")
         self._defaults = {"provider": default_provider, "model": default_model, "adapter": default_adapter}
+        self._tool_preset = check_preset(default_tool_preset)
         self._egress_policy = normalize_egress_policy(egress_policy)
         self._limits = Limits(tokens=max_token_budget, cost=max_cost_budget)
         self._estimate_cost = estimate_cost
         BudgetScope("OpenMultiAgent", self._limits, estimate_cost=estimate_cost)  # a cost budget needs prices
+        _callables("on_tool_call", () if on_tool_call is None else (on_tool_call,))
         progress = () if on_progress is None else (on_progress,)
         self._listeners = (*_callables("on_progress", progress), *_callables("listeners", listeners))
         self.evaluation = EvaluationSink(evaluation)
         """Online evaluation: ``await oma.evaluation.flush()``, ``oma.evaluation.stats()``."""
         self._machinery = Machinery(
             evaluation=self.evaluation,
-            tracing=Tracing(tracer_provider),
+            tracing=Tracing(tracer_provider, meter_provider, trace_content),
             adapters=AdapterOwner(create_adapter),
             middleware=_callables("middleware", middleware),
             model_middleware=_callables("model_middleware", model_middleware),
             tool_middleware=_callables("tool_middleware", tool_middleware),
+            on_tool_call=on_tool_call,
+            toolsets=ToolsetOwner(),
         )
         self._background: Detached[None] | None = None
 
@@ -184,10 +197,14 @@ class OpenMultiAgent:
                 self._background.cancel()
                 await self._background.wait()
                 self._background = None
-        await self._machinery.adapters.aclose()
+        try:
+            await self._machinery.toolsets.aclose()
+        finally:
+            await self._machinery.adapters.aclose()
 
     async def __aenter__(self) -> Self:
         self._machinery.adapters.is_open = True
+        self._machinery.toolsets.start()
         if self.evaluation.is_active and self._background is None:
             self._background = Detached(self.evaluation.serve)
             self._background.start()
@@ -229,7 +246,8 @@ class OpenMultiAgent:
 
     def _with_defaults(self, agent: AgentConfig[T], policy: EgressPolicy | None) -> AgentConfig[T]:
         defaults = self._defaults
-        changes: dict[str, Any] = {}
+        preset = default_preset(agent.tool_preset, agent.grants.given, self._tool_preset)
+        changes: dict[str, Any] = {} if preset == agent.tool_preset else {"tool_preset": preset}
         if agent.model is None and defaults["model"] is not None:
             changes["model"] = defaults["model"]
         if agent.adapter is None and agent.provider is None:

@@ -91,6 +91,8 @@ class Grants:
         available: Mapping[str, Tool] = BUILT_IN_TOOLS,
     ) -> None:
         self._agent = agent
+        self.given = given
+        """What was given, before anything was added or denied."""
         self._denied = frozenset(denied)
         names = [*_preset_names(agent, preset, available), *(item for item in given if isinstance(item, str))]
         found = {name: available[name] for name in names}
@@ -118,6 +120,8 @@ class Grants:
         Raises:
             ConfigurationError: A denied name is nobody's, or two tools have the same name.
         """
+        if not self.toolsets:
+            return self.tools
         self._check_denied(self._unknown - {item.name for _, item in opened})
         granted = {item.name: item for item in self.tools}
         sources = dict.fromkeys(granted, "its own tools")

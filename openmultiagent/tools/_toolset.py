@@ -130,11 +130,12 @@ class ToolsetOwner:
         """Keep toolsets open from now on, on the current event loop; runs on other loops open their own."""
         self._loop = current_token().native_token
 
-    async def open(self, toolsets: Sequence[Toolset]) -> OpenToolsets:
+    async def open(self, toolsets: Sequence[Toolset], *, agent: str = "") -> OpenToolsets:
         """Open toolsets for a run, all at the same time; those that are open already are shared.
 
         Args:
             toolsets: The toolsets.
+            agent: Whose run it is, for errors.
 
         Raises:
             RunError: One could not be opened; the others are closed again.
@@ -146,7 +147,7 @@ class ToolsetOwner:
                 opening = await _join(toolset)
                 openings.append(opening)
             for opening in openings:
-                await opening.wait_until_ready()
+                await opening.wait_until_ready(agent)
             is_ready = True
         finally:
             if not is_ready:
@@ -206,8 +207,11 @@ class _Opening:
         self._task.on_finish(self._settle)
         self._task.start()
 
-    async def wait_until_ready(self) -> None:
+    async def wait_until_ready(self, agent: str) -> None:
         """Wait until the toolset is open.
+
+        Args:
+            agent: Who needs it, for errors.
 
         Raises:
             RunError: It could not be opened.
@@ -216,7 +220,7 @@ class _Opening:
         if not self._is_ready:
             error = self._task.error
             what = f"it took more than {_OPEN_TIMEOUT:g}s" if error is None else describe_error(error)
-            raise RunError(f"toolset {self.toolset.name!r} could not be opened: {what}") from error
+            raise RunError(f"agent {agent!r}: toolset {self.toolset.name!r} could not be opened: {what}") from error
 
     def release(self) -> None:
         """Have one user less; without any it closes."""
@@ -248,8 +252,7 @@ class _Opening:
                 await self.toolset.aclose()
 
     def _settle(self) -> None:
-        if self._openings.get(id(self.toolset)) is self:
-            del self._openings[id(self.toolset)]
+        del self._openings[id(self.toolset)]
         self._settled.set()
         error = self._task.error
         if not self._is_abandoned and self._is_ready and (error is not None or self._scope.cancelled_caught):

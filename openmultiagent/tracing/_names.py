@@ -7,9 +7,10 @@ The conventions are in development, and their names have no Python package of th
 
 from __future__ import annotations
 
-__all__ = ["PROVIDER_NAMES", "SEMCONV_VERSION"]
+__all__ = ["PROVIDER_NAMES", "SCHEMA_URL", "SEMCONV_VERSION", "provider_name"]
 
 SEMCONV_VERSION = "1.41.0"
+SCHEMA_URL = f"https://opentelemetry.io/schemas/{SEMCONV_VERSION}"
 
 OPERATION_NAME = "gen_ai.operation.name"
 PROVIDER_NAME = "gen_ai.provider.name"
@@ -35,6 +36,15 @@ USAGE_CACHE_WRITE = "gen_ai.usage.cache_creation.input_tokens"
 TOOL_NAME = "gen_ai.tool.name"
 TOOL_CALL_ID = "gen_ai.tool.call.id"
 TOOL_TYPE = "gen_ai.tool.type"
+TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105 - input or output, no secret
+REQUEST_STREAM = "gen_ai.request.stream"
+TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
+OUTPUT_TYPE = "gen_ai.output.type"
+INPUT_MESSAGES = "gen_ai.input.messages"
+OUTPUT_MESSAGES = "gen_ai.output.messages"
+SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
+TOOL_CALL_ARGUMENTS = "gen_ai.tool.call.arguments"
+TOOL_CALL_RESULT = "gen_ai.tool.call.result"
 ERROR_TYPE = "error.type"
 
 RUN_ID = "openmultiagent.run.id"
@@ -45,7 +55,13 @@ TURN = "openmultiagent.turn"
 TOTAL_INPUT = "openmultiagent.usage.input_tokens"
 TOTAL_OUTPUT = "openmultiagent.usage.output_tokens"
 UNKNOWN_CALLS = "openmultiagent.usage.unknown_calls"
+OMITTED_MESSAGES = "openmultiagent.input.omitted_messages"
+LINK_RELATION = "openmultiagent.link.relation"
 METADATA_PREFIX = "openmultiagent.meta."
+
+OPERATION_DURATION = "gen_ai.client.operation.duration"
+TOKEN_USAGE = "gen_ai.client.token.usage"  # noqa: S105 - a metric's name
+FIRST_CHUNK_DURATION = "gen_ai.client.operation.time_to_first_chunk"
 
 PROVIDER_NAMES = {
     "azure-openai": "azure.ai.openai",
@@ -54,3 +70,12 @@ PROVIDER_NAMES = {
     "grok": "x_ai",
 }
 """Registry names of the conventions that differ from the provider's key here."""
+
+
+def provider_name(provider: str) -> str:
+    """Return the conventions' name of a provider.
+
+    Args:
+        provider: Its key here.
+    """
+    return PROVIDER_NAMES.get(provider, provider)

@@ -2,29 +2,50 @@
 
 A span is opened and closed at the real moment and is current meanwhile, so that instrumented libraries nest below it
 and the run nests below the caller's span. Invariants: no provider is ever set here; nothing is computed for a span
-that is not recorded; the texts of prompts, answers, tools and exceptions never reach a span.
+that is not recorded; the texts of exceptions never reach a span, and those of prompts, answers and tools only as the
+application's ``TraceContent`` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from contextvars import Token
+from functools import partial
+from typing import Any, NamedTuple
 
 from opentelemetry import trace
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import (
+    Link,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    TracerProvider,
+)
 
+from .._log import enter_run, get_logger, leave_run
 from .._version import __version__
-from ..adapters import LLMResponse, ModelCall, ModelNext
-from ..agent import RunCall, RunNext
+from ..adapters import LLMResponse, ModelCall, ModelMiddleware, ModelNext
+from ..agent import RunCall, RunMiddleware, RunNext
+from ..errors import ConfigurationError
+from ..identity import RunIdentity
 from ..outcome import AgentRunResult
-from ..tools import ToolCall, ToolNext, ToolResult
+from ..tools import ToolCall, ToolMiddleware, ToolNext, ToolResult
 from . import _names as names
+from ._content import ContentCapture, TraceContent
+from ._failures import TOOL_ERROR, run_error_type
+from ._first_chunk import FirstChunk
+from ._metrics import Metrics
 
-__all__ = ["Tracing"]
+__all__ = ["Tracing", "TracingSteps"]
 
-_SCHEMA_URL = f"https://opentelemetry.io/schemas/{names.SEMCONV_VERSION}"
-_ERROR_STATUS = frozenset({"error", "timeout", "budget_exhausted"})
+_log = get_logger(__name__)
+
 _REQUEST_ATTRIBUTES = (
     ("temperature", names.REQUEST_TEMPERATURE),
     ("top_p", names.REQUEST_TOP_P),
@@ -36,22 +57,54 @@ _REQUEST_ATTRIBUTES = (
 )
 
 
+class TracingSteps(NamedTuple):
+    """What stands around the runs, model calls and tool calls of one run, outermost first."""
+
+    run: tuple[RunMiddleware, ...]
+    model: tuple[ModelMiddleware, ...]
+    tool: tuple[ToolMiddleware, ...]
+
+
 class Tracing:
     """The tracing steps of the run, model and tool seams.
 
     Args:
         tracer_provider: Makes the tracer; OpenTelemetry's global one unless given.
+        meter_provider: Makes the meter; OpenTelemetry's global one unless given.
+        content: Which texts reach spans; none unless given.
+
+    Raises:
+        ConfigurationError: The content is no ``TraceContent``.
     """
 
-    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        content: TraceContent | None = None,
+    ) -> None:
+        if content is not None and not isinstance(content, TraceContent):
+            raise ConfigurationError(f"trace_content must be a TraceContent, got {content!r:.100}")
         self._provider = tracer_provider
         self._tracer: Tracer | None = None
+        self._has_failed = False
+        self._metrics = Metrics(meter_provider)
+        self._content = None if content is None or content.capture == "none" else ContentCapture(content)
+
+    def steps(self) -> TracingSteps:
+        """Return the steps of a run that starts now; those that measure are among them if anybody measures."""
+        metrics = self._metrics
+        if not metrics.is_active:
+            return TracingSteps((self.run,), (self.chat,), (self.execute_tool,))
+        return TracingSteps(
+            (self.run, metrics.run), (self.chat, metrics.chat), (self.execute_tool, metrics.execute_tool)
+        )
 
     @property
     def tracer(self) -> Tracer:
         """The tracer, made when it is first needed: a global provider may be set after the orchestrator was made."""
         if self._tracer is None:
-            self._tracer = trace.get_tracer("openmultiagent", __version__, self._provider, schema_url=_SCHEMA_URL)
+            self._tracer = trace.get_tracer("openmultiagent", __version__, self._provider, schema_url=names.SCHEMA_URL)
         return self._tracer
 
     async def run(self, call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
@@ -61,15 +114,23 @@ class Tracing:
             call: The run; the ids of the span are put into its ``trace_ids``.
             call_next: The rest of the run.
         """
-        with self._span(f"invoke_agent {call.name}", SpanKind.INTERNAL) as span:
-            if span.is_recording():
-                context = span.get_span_context()
-                call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
-                span.set_attributes(_run_attributes(call))
-            result = await call_next()
-            if span.is_recording():
-                _end_run(span, result)
-            return result
+        token = enter_run(partial(_log_ids, call))
+        try:
+            with self._span(f"invoke_agent {call.name}", SpanKind.INTERNAL, _links(call.identity)) as span:
+                if span.is_recording():
+                    context = span.get_span_context()
+                    call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
+                    span.set_attributes(_run_attributes(call))
+                    if self._content is not None:
+                        self._content.record(span, self._content.of_run, call)
+                result = await call_next()
+                if span.is_recording():
+                    _end_run(span, result)
+                    if self._content is not None:
+                        self._content.record(span, self._content.of_result, result)
+                return result
+        finally:
+            leave_run(token)
 
     async def chat(self, call: ModelCall, call_next: ModelNext) -> LLMResponse:
         """Put the span ``chat {model}`` around a model call.
@@ -79,11 +140,19 @@ class Tracing:
             call_next: The rest of its way.
         """
         with self._span(f"chat {call.source_options.model}", SpanKind.CLIENT) as span:
+            clock = None
             if span.is_recording():
                 span.set_attributes(_request_attributes(call))
+                if self._content is not None:
+                    self._content.record(span, self._content.of_request, call)
+                call.sink = clock = FirstChunk.around(call.sink)
             response = await call_next(call)
             if span.is_recording():
                 span.set_attributes(_response_attributes(response))
+                if clock is not None and clock.seconds is not None:
+                    span.set_attributes({names.REQUEST_STREAM: True, names.TIME_TO_FIRST_CHUNK: clock.seconds})
+                if self._content is not None:
+                    self._content.record(span, self._content.of_response, response)
             return response
 
     async def execute_tool(self, call: ToolCall, call_next: ToolNext) -> ToolResult:
@@ -96,26 +165,89 @@ class Tracing:
         with self._span(f"execute_tool {call.tool_name}", SpanKind.INTERNAL) as span:
             if span.is_recording():
                 span.set_attributes(_tool_attributes(call))
+                if self._content is not None:
+                    self._content.record(span, self._content.of_tool_call, call)
             result = await call_next(call)
-            if span.is_recording() and result.is_error:
-                span.set_attribute(names.ERROR_TYPE, "tool_error")
-                span.set_status(Status(StatusCode.ERROR))
+            if span.is_recording():
+                if result.is_error:
+                    span.set_attribute(names.ERROR_TYPE, TOOL_ERROR)
+                    span.set_status(Status(StatusCode.ERROR))
+                if self._content is not None:
+                    self._content.record(span, self._content.of_tool_result, result)
             return result
 
-    @contextmanager
-    def _span(self, name: str, kind: SpanKind) -> Iterator[Span]:
-        with self.tracer.start_as_current_span(
-            name, kind=kind, record_exception=False, set_status_on_exception=False
-        ) as span:
-            try:
-                yield span
-            except BaseException as error:
-                if span.is_recording():
-                    # The class only: an exception's text may hold a prompt or a key.
-                    span.set_attribute(names.ERROR_TYPE, type(error).__name__)
-                    if isinstance(error, Exception):
-                        span.set_status(Status(StatusCode.ERROR))
-                raise
+    def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> _OpenSpan:
+        try:
+            span = self.tracer.start_span(
+                name, kind=kind, links=links, record_exception=False, set_status_on_exception=False
+            )
+        except Exception as error:  # noqa: BLE001 - isolation boundary: the application's samplers and processors
+            self.tell(error)
+            span = trace.INVALID_SPAN
+        return _OpenSpan(span, self)
+
+    def tell(self, error: Exception) -> None:
+        """Log the first failure of what the tracer provider is made of.
+
+        Args:
+            error: What was raised.
+        """
+        if not self._has_failed:  # it will go on like this
+            self._has_failed = True
+            _log.error("tracing_failed", error=type(error).__name__)
+
+
+class _OpenSpan:
+    """Has a span current in its block, and ends it."""
+
+    __slots__ = ("_owner", "_span", "_token")
+
+    def __init__(self, span: Span, owner: Tracing) -> None:
+        self._span = span
+        self._owner = owner
+        self._token: Token[Context] | None = None
+
+    def __enter__(self) -> Span:
+        if self._span.get_span_context().is_valid:
+            self._token = attach(trace.set_span_in_context(self._span))
+        return self._span
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace_: object) -> None:
+        span = self._span
+        if self._token is not None:
+            detach(self._token)
+        try:
+            if kind is not None and span.is_recording():
+                _mark_failed(span, kind)
+            span.end()
+        except Exception as failure:  # noqa: BLE001 - isolation boundary: the application's processors
+            self._owner.tell(failure)
+
+
+def _mark_failed(span: Span, kind: type[BaseException]) -> None:
+    if issubclass(kind, Exception):
+        # The class only: an exception's text may hold a prompt or a key.
+        span.set_attribute(names.ERROR_TYPE, kind.__name__)
+        span.set_status(Status(StatusCode.ERROR))
+    else:
+        span.set_attribute(names.STATUS, "cancelled")
+
+
+def _log_ids(call: RunCall) -> tuple[str, str, str]:
+    identity = call.trace_ids.fill(call.identity)
+    return identity.run_id, identity.trace_id, identity.root_span_id
+
+
+def _links(identity: RunIdentity) -> list[Link] | None:
+    if not identity.links:
+        return None
+    return [
+        Link(
+            SpanContext(int(link.trace_id, 16), int(link.span_id, 16), is_remote=True, trace_flags=TraceFlags(0)),
+            {names.LINK_RELATION: link.relation},
+        )
+        for link in identity.links
+    ]
 
 
 def _run_attributes(call: RunCall) -> dict[str, Any]:
@@ -128,7 +260,7 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
     if call.config is not None:
         optional = {names.AGENT_DESCRIPTION: call.config.description, names.REQUEST_MODEL: call.config.model}
         provider = call.config.provider if call.config.adapter is None else call.config.adapter.name
-        optional[names.PROVIDER_NAME] = None if provider is None else provider_name(provider)
+        optional[names.PROVIDER_NAME] = None if provider is None else names.provider_name(provider)
         attributes.update({key: value for key, value in optional.items() if value is not None})
     for key, value in (call.metadata or {}).items():
         attributes[names.METADATA_PREFIX + key] = value
@@ -146,10 +278,9 @@ def _end_run(span: Span, result: AgentRunResult[Any]) -> None:
             names.UNKNOWN_CALLS: usage.unknown_calls,
         }
     )
-    if result.status.code in _ERROR_STATUS:
-        info = result.error_info
-        cause = None if info is None else info.code or info.name or info.kind
-        span.set_attribute(names.ERROR_TYPE, cause or result.status.code)
+    cause = run_error_type(result)
+    if cause is not None:
+        span.set_attribute(names.ERROR_TYPE, cause)
         span.set_status(Status(StatusCode.ERROR, f"openmultiagent.{result.status.code}"))
 
 
@@ -157,7 +288,7 @@ def _request_attributes(call: ModelCall) -> dict[str, Any]:
     options = call.source_options
     attributes: dict[str, Any] = {
         names.OPERATION_NAME: "chat",
-        names.PROVIDER_NAME: provider_name(call.provider),
+        names.PROVIDER_NAME: names.provider_name(call.provider),
         names.REQUEST_MODEL: options.model,
         names.RUN_ID: call.run_id,
         names.AGENT_NAME: call.agent,
@@ -169,6 +300,8 @@ def _request_attributes(call: ModelCall) -> dict[str, Any]:
             attributes[name] = value
     if options.stop is not None:
         attributes[names.REQUEST_STOP] = list(options.stop)
+    if options.output_schema is not None:
+        attributes[names.OUTPUT_TYPE] = "json"
     return attributes
 
 
@@ -201,12 +334,3 @@ def _tool_attributes(call: ToolCall) -> dict[str, Any]:
         names.AGENT_NAME: call.agent,
         names.TURN: call.turn,
     }
-
-
-def provider_name(provider: str) -> str:
-    """Return the conventions' name of a provider.
-
-    Args:
-        provider: Its key here.
-    """
-    return names.PROVIDER_NAMES.get(provider, provider)

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from openmultiagent.adapters import LLMResponse, StreamEvent, ToolInputDelta
 from openmultiagent.adapters._anthropic_answer import AnswerReader, StreamReader
+from openmultiagent.adapters._event_body import EventBody
 from openmultiagent.errors import (
     AdapterError,
     LLMAuthenticationError,
@@ -55,7 +56,7 @@ def wire(*events: Any) -> bytes:
 
 
 def stream(*events: Any, size: int = 10_000) -> list[StreamEvent]:
-    reader = StreamReader(provider="anthropic", model="asked", redact=redact_sensitive_text)
+    reader = EventBody(StreamReader(provider="anthropic", model="asked", redact=redact_sensitive_text))
     body = wire(*events)
     seen = [event for at in range(0, len(body), size) for event in reader.feed(body[at : at + size])]
     return [*seen, *reader.close()]
@@ -566,7 +567,7 @@ def test_halves_of_surrogate_pairs() -> None:
 
 @proves("ANT-21")
 def test_the_last_event_needs_no_line_end() -> None:
-    reader = StreamReader(provider="anthropic", model="m", redact=redact_sensitive_text)
+    reader = EventBody(StreamReader(provider="anthropic", model="m", redact=redact_sensitive_text))
     body = wire(start(), begin(0, "text", text="a"), *end()).strip()
     events = [*reader.feed(body), *reader.close()]
     assert [event.type for event in events] == ["text", "done"]
@@ -580,7 +581,7 @@ def test_an_event_without_data_says_nothing() -> None:
 @pytest.mark.parametrize("size", [1, 10_000])
 @proves("MOD-27")
 def test_what_came_before_a_fault_is_told_however_the_body_is_cut(size: int) -> None:
-    reader = StreamReader(provider="anthropic", model="m", redact=redact_sensitive_text)
+    reader = EventBody(StreamReader(provider="anthropic", model="m", redact=redact_sensitive_text))
     body = wire(start(), begin(0, "text", text="a"), "{broken")
     seen: list[StreamEvent] = []
 

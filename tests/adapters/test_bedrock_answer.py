@@ -101,7 +101,7 @@ def test_a_plain_answer() -> None:
         ({"totalTokens": 5}, None),
         ({"inputTokens": None, "outputTokens": True}, None),
         ({"inputTokens": 3}, TokenUsage(input_tokens=3)),
-        ({"inputTokens": -3}, TokenUsage()),
+        ({"inputTokens": -3}, None),
         (
             {"inputTokens": 3, "outputTokens": 81, "cacheReadInputTokens": 7, "cacheWriteInputTokens": 109_075},
             TokenUsage(input_tokens=109_085, output_tokens=81, cache_read_tokens=7, cache_write_tokens=109_075),

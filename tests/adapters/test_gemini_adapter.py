@@ -153,7 +153,7 @@ async def test_the_key_comes_from_the_first_variable(
 async def test_without_a_key(respx_mock: respx.MockRouter) -> None:
     route = respx_mock.post(url__regex="https://proxy.test/.*").mock(return_value=httpx.Response(200, content=CHAT))
     adapter = create(transport=TransportOptions(max_retries=2))
-    with pytest.raises(LLMAuthenticationError, match="gemini needs an API key: set GEMINI_API_KEY") as caught:
+    with pytest.raises(LLMAuthenticationError, match="gemini needs an API key; set GEMINI_API_KEY") as caught:
         await adapter.chat(HI, OPTIONS)
     assert caught.value.attempts == 0
     assert isinstance(failure(await stream(adapter)), LLMAuthenticationError)

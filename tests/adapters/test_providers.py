@@ -343,7 +343,7 @@ async def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> Non
 @proves("MOD-38")
 async def test_a_missing_key_is_told_at_the_first_call(name: str, variable: str) -> None:
     adapter = create_adapter(name)
-    with pytest.raises(LLMAuthenticationError, match=f"{name} needs an API key: set {variable}") as caught:
+    with pytest.raises(LLMAuthenticationError, match=f"{name} needs an API key; set {variable}") as caught:
         await adapter.chat(HI, OPTIONS)
     assert caught.value.attempts == 0
     assert not caught.value.retryable
@@ -381,7 +381,7 @@ async def test_a_provider_reads_its_own_key_only(monkeypatch: pytest.MonkeyPatch
     for name in VENDORS:
         adapter = create_adapter(name)
         assert isinstance(adapter, OpenAIAdapter)
-        assert ("openai-key" in adapter._own_headers.secrets) == (name == "openai")
+        assert ("openai-key" in adapter._key.secrets) == (name == "openai")
     monkeypatch.setenv("GROQ_API_KEY", "groq-key")
     headers = await headers_of(create_adapter("groq"), "https://api.groq.com/openai/v1/chat/completions")
     assert headers["authorization"] == "Bearer groq-key"

@@ -297,7 +297,7 @@ async def test_an_agent_says_what_it_is_doing() -> None:
     tester = agent(ScriptedAdapter([look, RuntimeError("down"), hang, "fine"]))
     states = [tester.state]
     with pytest.raises(InvalidMessageError):
-        tester.run([])
+        await tester.run([])
     states.append(tester.state)
     await tester.run("q")
     assert seen == ["running"]

@@ -28,11 +28,13 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._execute": {"_served"},  # raised again outside the task group, which would wrap it
     "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
     "outcome": {"_attribute", "_can_pickle", "_text"},  # foreign exceptions describe and pickle themselves
-    "tools._executor": {"ToolExecutor._run", "_checked_input"},  # users' tools and validators
-    "tools._result": {"as_tool_result", "_checked", "_describe_one", "_schema_fault"},  # what users' tools return
+    "tools._executor": {"_checked_input"},  # users' validators
+    "tools._isolation": {"run_isolated"},  # users' tools and gates
+    "tools._result": {"as_tool_result", "_checked", "_describe_one", "_validated"},  # what users' tools return
     "tools._schema": {"function_body", "type_schema", "_hints", "_no_schema"},  # the hooks of users' types
     "tools._tool": {"_output_adapter"},  # the hooks of users' types
-    "tracing._spans": {"Tracing._span"},  # marks the span and raises again
+    "tracing._content": {"ContentCapture.record"},  # users' masks, and blocks of anybody's adapter
+    "tracing._spans": {"Tracing._span", "_OpenSpan.__exit__"},  # the application's samplers and processors
 }
 """The isolation boundaries: functions that may catch everything, since they call what is not ours."""
 

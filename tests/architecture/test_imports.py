@@ -40,6 +40,9 @@ SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
 SDK_ALLOWED = (f"{PACKAGE}.tracing._export", f"{PACKAGE}.testing", f"{PACKAGE}.cli")
 """The modules that may import the OpenTelemetry SDK; the first stands for ``_export.py``, ``_export_file.py``, ..."""
 
+OWN_DOORS = {f"{PACKAGE}.tracing.sqlite"}
+"""Public modules inside a package: they load what ``import openmultiagent`` must not load."""
+
 
 def upward_imports(modules: Modules) -> list[str]:
     """Imports from a lower line, or from the right on the same line."""
@@ -126,6 +129,7 @@ def public_submodules(modules: Modules) -> list[str]:
         f"{name}: a module inside a package is private; call it _{name.rpartition('.')[2]}"
         for name in modules
         if name.count(".") > 1 and not any(map(_is_private, name.split("."))) and not name.endswith("__main__")
+        if name not in OWN_DOORS
     ]
 
 

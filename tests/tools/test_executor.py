@@ -52,7 +52,7 @@ async def test_unknown_tool_is_named_with_those_that_exist() -> None:
     text = text_of(await executor.execute(call_of("subtract" * 100, {}), CONTEXT))
 
     assert text.startswith('Tool "subtractsubtract')
-    assert text.endswith('" is not registered. Available tools: add.')
+    assert text.endswith('" is not registered, or not granted to this agent. Available tools: add.')
     assert len(text) < 200
 
 
@@ -433,6 +433,15 @@ async def test_output_schema_of_the_tool_is_checked() -> None:
     assert (await run(price, {"value": 3})).data == {"price": 3}
     assert (await run(adapted, {"value": 3})).data == {"price": 3}
     assert 'Invalid output for tool "price":\n- price:' in text_of(await run(price, {"value": "x"}))
+
+
+@proves("TOL-35")
+async def test_a_tool_may_hand_on_what_its_schema_made_of_the_data() -> None:
+    @tool(output_schema=Item, use_validated_output=True)
+    def price(value: Any) -> Any:
+        return {"price": value}
+
+    assert (await run(price, {"value": "3"})).data == Item(price=3)
 
 
 @proves("TOL-28")

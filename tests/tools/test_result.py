@@ -218,6 +218,20 @@ def test_output_that_breaks_the_schema_is_an_error(returned: object, words: str)
     assert words in result.data
 
 
+@proves("TOL-35")
+def test_data_may_become_what_the_schema_makes_of_them() -> None:
+    output = TypeAdapter(Strict)
+    result = as_tool_result("x", {"count": "7"}, output=output, use_validated=True)
+    rich = as_tool_result("x", ToolResult({"count": "7"}, model_output="7"), output=output, use_validated=True)
+    failed = ToolResult("no rows", is_error=True)
+
+    assert result == ToolResult(Strict(count=7), model_output='{"count":7}')
+    assert rich == ToolResult(Strict(count=7), model_output="7")
+    assert as_tool_result("x", failed, output=output, use_validated=True) is failed
+    assert as_tool_result("x", "a", output=TypeAdapter(str), use_validated=True) == ToolResult("a")
+    assert as_tool_result("x", {"count": "x"}, output=output, use_validated=True).is_error
+
+
 @proves("TOL-27")
 def test_errors_bypass_the_schema() -> None:
     failed = ToolResult("no rows", is_error=True)

@@ -404,6 +404,36 @@ def test_bad_character_limits_are_refused(limit: Any) -> None:
 
 
 @proves("TOL-7")
+@pytest.mark.parametrize("cap", [0, -1, 1.5, True])
+def test_bad_caps_are_refused(cap: Any) -> None:
+    with pytest.raises(ConfigurationError, match="'x': max_calls must be"):
+        Tool("x", input_schema={}, execute=print, max_calls=cap)
+
+
+@proves("TOL-7")
+@pytest.mark.parametrize("flag", ["consequential", "exclusive", "use_validated_output"])
+def test_flags_are_booleans(flag: str) -> None:
+    settings: dict[str, Any] = {flag: 1}
+    with pytest.raises(ConfigurationError, match=f"'x': {flag} must be a bool, got 1"):
+        Tool("x", input_schema={}, execute=print, **settings)
+
+
+@proves("TOL-1")
+def test_the_decorator_passes_settings_on() -> None:
+    made = tool(timeout=3, max_output_chars=9, consequential=True, exclusive=True, max_calls=2)(greet)
+    assert (made.timeout, made.max_output_chars, made.consequential, made.exclusive, made.max_calls) == (
+        3,
+        9,
+        True,
+        True,
+        2,
+    )
+    assert (tool(greet).consequential, tool(greet).exclusive, tool(greet).max_calls) == (False, False, None)
+    with pytest.raises(TypeError, match="colour"):
+        tool(greet, colour="red")  # type: ignore[call-overload]
+
+
+@proves("TOL-7")
 def test_endless_timeout_is_allowed() -> None:
     assert Tool("x", input_schema={}, execute=print, timeout=math.inf).timeout == math.inf
 
@@ -414,6 +444,8 @@ def test_other_bad_settings_are_refused() -> None:
         Tool("x", description=7, input_schema={}, execute=print)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="'x': execute"):
         Tool("x", input_schema={}, execute=7)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="'x': use_validated_output needs an output_schema"):
+        Tool("x", input_schema={}, execute=print, use_validated_output=True)
     with pytest.raises(ConfigurationError, match="'x': output_schema"):
         Tool("x", input_schema={}, execute=print, output_schema=Shop)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..._log import get_logger
-from ...errors import CostBudgetExceededError, TokenBudgetExceededError
+from ...errors import CostBudgetExceededError, LimitExceededError, TokenBudgetExceededError
 from ...messages import LLMMessage, TextBlock
 from ._compact import CompactStep
 from ._specs import Compact, Summarize
@@ -56,6 +56,7 @@ class SummarizeStep:
         Raises:
             TokenBudgetExceededError: A token limit has been reached.
             CostBudgetExceededError: The same for cost.
+            LimitExceededError: The same for model calls and time.
         """
         sent = self._current(view)
         size = view.total if sent is None or sent.size is None else sent.size
@@ -102,7 +103,7 @@ class SummarizeStep:
                 model=self._strategy.summary_model,
             )
             texts = [block.text for block in response.content if isinstance(block, TextBlock)]
-        except (TokenBudgetExceededError, CostBudgetExceededError):
+        except (TokenBudgetExceededError, CostBudgetExceededError, LimitExceededError):
             raise
         except Exception as error:  # noqa: BLE001 - isolation boundary: the run can go on without a summary
             self._failures += 1

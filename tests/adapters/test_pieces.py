@@ -1,4 +1,4 @@
-"""What the protocols of all providers have in common."""
+"""What readers of model answers, and writers of requests, have in common."""
 
 import json
 from types import MappingProxyType
@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openmultiagent.adapters._wire import (
-    GrowingText,
-    count_of,
-    json_body,
-    new_call_id,
-    raw_text_of,
-    text_of,
-    tool_use_block,
-)
+from openmultiagent.adapters._http_adapter import json_bytes
+from openmultiagent.adapters._pieces import GrowingText, call_id_of, count_of, made_tool_use, raw_text_of, text_of
 from openmultiagent.errors import ConfigurationError
 from openmultiagent.messages import ToolUseBlock
 from tests.support import proves
@@ -24,14 +17,14 @@ from tests.support import proves
 
 @proves("MOD-15")
 def test_a_body_is_compact_json_with_every_character_as_itself() -> None:
-    assert json_body({"a": MappingProxyType({"b": ["ü"]})}).decode() == '{"a":{"b":["ü"]}}'
+    assert json_bytes({"a": MappingProxyType({"b": ["ü"]})}).decode() == '{"a":{"b":["ü"]}}'
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, float("nan"), "\ud800"])
 @proves("MOD-2")
 def test_a_body_that_is_no_json_is_refused(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="extra_body"):
-        json_body({"a": value})
+        json_bytes({"a": value})
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=20))
@@ -75,9 +68,11 @@ def test_counts(counts: object, count: int | None) -> None:
 
 
 @proves("MOD-26")
-def test_new_ids_are_new() -> None:
-    assert new_call_id("call_") != new_call_id("call_")
-    assert new_call_id("call_").startswith("call_")
+def test_a_call_has_an_id_of_its_own() -> None:
+    assert call_id_of("c1", ["c2"]) == "c1"
+    made = {call_id_of("c1", ["c1"], prefix="x_"), call_id_of("", ["c1"], prefix="x_")}
+    assert len(made) == 2
+    assert all(call_id.startswith("x_") for call_id in made)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +84,7 @@ def test_new_ids_are_new() -> None:
         (None, False, {}, None),
         ("", False, {}, None),
         ({"q": "\ud83c"}, False, {"q": "\ufffd"}, None),
-        ({"q": 1}, True, {}, "cut off at the token limit"),
+        ({"q": 1}, True, {"q": 1}, None),
         (None, True, {}, "cut off at the token limit"),
         ('{"q": ', True, {}, "cut off at the token limit"),
         ("{oops", False, {}, "not valid JSON"),
@@ -99,7 +94,7 @@ def test_new_ids_are_new() -> None:
 )
 @proves("MOD-25")
 def test_calls(arguments: object, cut: bool, value: dict[str, Any], fault: str | None) -> None:
-    block = tool_use_block("c1", "search", arguments, cut=cut)
+    block = made_tool_use("c1", "search", arguments, cut=cut)
     assert block == ToolUseBlock(id="c1", name="search", input=value, input_error=block.input_error)
     assert (block.input_error is None) is (fault is None)
     assert (fault or "None") in str(block.input_error)

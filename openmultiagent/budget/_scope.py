@@ -1,0 +1,413 @@
+"""The tree of scopes: every charge goes to a scope and all its ancestors, so a total is the sum of its calls.
+
+Invariants: a call is refused once a total has *reached* its limit; a scope is overrun once its total is *over* the
+limit, also by its last call; in hard mode whatever a call may use is held for it before it is made, so that no total
+gets over its limit. Nothing here waits, so that calls made at the same time see each other.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TypeGuard, get_args
+
+from ..errors import (
+    ConfigurationError,
+    CostBudgetExceededError,
+    LimitExceededError,
+    RunError,
+    TokenBudgetExceededError,
+)
+from ..usage import NO_USAGE, TokenUsage, UsageEntry
+from ._limits import UNLIMITED, BudgetMode, CostEstimateContext, CostEstimator, Limits, Remaining
+
+__all__ = ["HARD_MAX_TOKENS", "BudgetError", "BudgetScope", "PendingCall"]
+
+BudgetError = TokenBudgetExceededError | CostBudgetExceededError | LimitExceededError
+"""What is raised at a limit."""
+
+HARD_MAX_TOKENS = 4096
+"""The most tokens of an answer in hard mode, when nobody has said how many it may have."""
+
+
+class BudgetScope:
+    """A node of the ledger.
+
+    Args:
+        name: Whose scope it is; errors name it.
+        limits: The most that may be used below it.
+        parent: The scope that it belongs to.
+        estimate_cost: Prices a model call; inherited from the parent unless given.
+        mode: ``soft`` or ``hard``; the parent's where there is one.
+    """
+
+    __slots__ = (
+        "_entries",
+        "_is_limited",
+        "cost",
+        "estimate_cost",
+        "limits",
+        "mode",
+        "name",
+        "parent",
+        "requests",
+        "reserved",
+        "reserved_cost",
+        "reserves",
+        "started",
+        "tool_calls",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        limits: Limits | None = None,
+        *,
+        parent: BudgetScope | None = None,
+        estimate_cost: CostEstimator | None = None,
+        mode: BudgetMode = "soft",
+    ) -> None:
+        self.name = name
+        self.limits = UNLIMITED if limits is None else limits
+        self.parent = parent
+        self.estimate_cost: CostEstimator | None = estimate_cost
+        self.mode: BudgetMode = mode if parent is None else parent.mode
+        if estimate_cost is None and parent is not None:
+            self.estimate_cost = parent.estimate_cost
+        self._check_sense()
+        self.usage = NO_USAGE
+        self.cost = 0.0
+        self.requests = 0
+        """Model calls, those in flight included."""
+        self.tool_calls = 0
+        self.reserved = 0
+        """Tokens that are held for calls in flight, and for calls whose usage nobody knows."""
+        self.reserved_cost = 0.0
+        """The same for cost."""
+        self.started: float | None = None
+        """When the clock of this scope was started, in ``time.monotonic()``."""
+        self._entries: dict[tuple[str, str, str, str], UsageEntry] = {}
+        # Asked before every call, so answered without walking up the tree.
+        self._is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent._is_limited)  # noqa: SLF001 - its own class
+        holds = self.limits.tokens is not None or self.limits.cost is not None
+        self.reserves: bool = (self.mode == "hard" and holds) or (parent is not None and parent.reserves)
+        """Whether calls have to be made by ``reserve``: hard mode, with a token or cost limit here or above."""
+
+    def _check_sense(self) -> None:
+        if self.mode not in get_args(BudgetMode):
+            raise ConfigurationError(f"budget_mode must be 'soft' or 'hard', got {self.mode!r:.100}")
+        if self.limits.cost is not None and self.estimate_cost is None:
+            raise ConfigurationError(
+                f"{self.name!r} has a cost budget but nothing that prices a call:"
+                " pass estimate_cost=(usage, context) -> float"
+            )
+
+    def child(self, name: str, limits: Limits | None = None) -> BudgetScope:
+        """Return a scope below this one.
+
+        Args:
+            name: Whose scope it is.
+            limits: Its own limits; those of its ancestors hold as well.
+        """
+        return BudgetScope(name, limits, parent=self)
+
+    def start(self) -> None:
+        """Start the clock of this scope; later calls do nothing, and without one no time is used."""
+        if self.started is None:
+            self.started = time.monotonic()
+
+    def price(self, usage: TokenUsage, context: CostEstimateContext) -> float:
+        """Return what a model call costs; 0 without an estimator.
+
+        Args:
+            usage: The usage of that call.
+            context: What else the price depends on.
+
+        Raises:
+            RunError: The estimator returned something that is no price.
+        """
+        if self.estimate_cost is None:
+            return 0.0
+        cost: object = self.estimate_cost(usage, context)
+        if _is_price(cost):
+            return float(cost)
+        raise RunError(
+            f"Cost estimator returned invalid cost {cost!r:.100} for agent {context.agent!r}:"
+            " it must be an int or float, finite and >= 0"
+        )
+
+    def charge(
+        self, usage: TokenUsage | None = None, *, cost: float = 0.0, requests: int = 0, tool_calls: int = 0
+    ) -> None:
+        """Add to the totals of this scope and of all its ancestors, but to no entry of the report.
+
+        Args:
+            usage: Tokens; None charges none.
+            cost: In the caller's unit.
+            requests: Model calls.
+            tool_calls: Tool calls.
+        """
+        scope: BudgetScope | None = self
+        while scope is not None:
+            scope.usage = scope.usage if usage is None else scope.usage + usage
+            scope.cost += cost
+            scope.requests += requests
+            scope.tool_calls += tool_calls
+            scope = scope.parent
+
+    def begin(self, context: CostEstimateContext) -> PendingCall:
+        """Let one more model call pass, and count it.
+
+        Args:
+            context: What the call is; the report has an entry for each.
+
+        Raises:
+            TokenBudgetExceededError: As ``check``.
+            CostBudgetExceededError: As ``check``.
+            LimitExceededError: As ``check``.
+        """
+        self.check()
+        self.charge(requests=1)
+        return PendingCall(self, context)
+
+    def reserve(
+        self, context: CostEstimateContext, *, input_tokens: int, max_tokens: int | None, writes_cache: bool = False
+    ) -> PendingCall:
+        """Let one more model call pass if there is room for the most that it may use, and hold that for it.
+
+        Args:
+            context: What the call is.
+            input_tokens: The most that its request comes to.
+            max_tokens: The most that its answer may have; None takes what is left, at most 4,096.
+            writes_cache: Whether the provider may bill the request as written to its cache.
+
+        Raises:
+            TokenBudgetExceededError: There is no room, here or in an ancestor; names the outermost one.
+            CostBudgetExceededError: The same for cost.
+            LimitExceededError: As ``check``.
+        """
+        self.check()
+        left = self.remaining()
+        output = max_tokens
+        if output is None:
+            output = HARD_MAX_TOKENS
+            if left.tokens is not None:
+                output = max(1, min(output, left.tokens - input_tokens))
+        most = _most(input_tokens, output, writes_cache=writes_cache)
+        cost = self.price(most, context)
+        while max_tokens is None and left.cost is not None and cost > left.cost and output > 1:
+            output //= 2
+            most = _most(input_tokens, output, writes_cache=writes_cache)
+            cost = self.price(most, context)
+        self._refuse_without_room(most.total_tokens, cost)
+        self._hold(most.total_tokens, cost)
+        self.charge(requests=1)
+        return PendingCall(self, context, tokens=most.total_tokens, cost=cost, max_tokens=output)
+
+    def begin_tool_call(self) -> LimitExceededError | None:
+        """Count one more tool call, or return why there may be none."""
+        if self._is_limited:
+            for scope in self._lineage():
+                limit = scope.limits.tool_calls
+                if limit is not None and scope.tool_calls >= limit:
+                    return _limit_error(scope, "tool_calls", scope.tool_calls, limit)
+        self.charge(tool_calls=1)
+        return None
+
+    def usage_report(self) -> tuple[UsageEntry, ...]:
+        """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""
+        return tuple(self._entries.values())
+
+    def remaining(self) -> Remaining:
+        """Return what is left, here and in all ancestors; never below zero, None where nothing limits it."""
+        if not self._is_limited:
+            return _NOTHING_LIMITED
+        lineage = self._lineage()
+        return Remaining(
+            tokens=_least(s.limits.tokens - _tokens(s) for s in lineage if s.limits.tokens is not None),
+            cost=_least(s.limits.cost - s.cost - s.reserved_cost for s in lineage if s.limits.cost is not None),
+            requests=_least(s.limits.requests - s.requests for s in lineage if s.limits.requests is not None),
+            tool_calls=_least(s.limits.tool_calls - s.tool_calls for s in lineage if s.limits.tool_calls is not None),
+            seconds=_least(s.limits.seconds - _elapsed(s) for s in lineage if s.limits.seconds is not None),
+        )
+
+    def check(self) -> None:
+        """Let one more model call pass, or not.
+
+        Raises:
+            TokenBudgetExceededError: A token limit has been reached, here or in an ancestor; names the outermost one.
+            CostBudgetExceededError: The same for cost.
+            LimitExceededError: The same for model calls and time.
+        """
+        if not self._is_limited:
+            return  # the common case, asked before every model call
+        for scope in self._lineage():
+            limits = scope.limits
+            if limits.tokens is not None and _tokens(scope) >= limits.tokens:
+                raise _token_error(scope, limits.tokens)
+            if limits.cost is not None and scope.cost + scope.reserved_cost >= limits.cost:
+                raise _cost_error(scope, limits.cost)
+            if limits.requests is not None and scope.requests >= limits.requests:
+                raise _limit_error(scope, "requests", scope.requests, limits.requests)
+            if limits.seconds is not None and _elapsed(scope) >= limits.seconds:
+                raise _limit_error(scope, "seconds", _elapsed(scope), limits.seconds)
+
+    def overrun(self) -> TokenBudgetExceededError | CostBudgetExceededError | None:
+        """Return the error of this scope's own limits if a total is over one, else None; its ancestors do not count."""
+        limits = self.limits
+        if limits.tokens is not None and _tokens(self) > limits.tokens:
+            return _token_error(self, limits.tokens)
+        if limits.cost is not None and self.cost + self.reserved_cost > limits.cost:
+            return _cost_error(self, limits.cost)
+        return None
+
+    def out_of_time(self) -> LimitExceededError:
+        """Return the error for a deadline that has passed: that of the scope with the least time left."""
+        timed = [scope for scope in self._lineage() if scope.limits.seconds is not None]
+        scope = min(timed, key=lambda scope: (scope.limits.seconds or 0.0) - _elapsed(scope))
+        limit = scope.limits.seconds or 0.0
+        return _limit_error(scope, "seconds", max(_elapsed(scope), limit), limit)
+
+    def _refuse_without_room(self, tokens: int, cost: float) -> None:
+        for scope in self._lineage():
+            limits = scope.limits
+            if limits.tokens is not None and _tokens(scope) + tokens > limits.tokens:
+                raise _token_error(scope, limits.tokens, needed=tokens)
+            if limits.cost is not None and scope.cost + scope.reserved_cost + cost > limits.cost:
+                raise _cost_error(scope, limits.cost, needed=cost)
+
+    def _hold(self, tokens: int, cost: float) -> None:
+        scope: BudgetScope | None = self
+        while scope is not None:
+            scope.reserved += tokens
+            # What is given back may differ from what was held in the last digit.
+            scope.reserved_cost = max(0.0, scope.reserved_cost + cost)
+            scope = scope.parent
+
+    def _book(self, context: CostEstimateContext, usage: TokenUsage, cost: float) -> None:
+        key = (context.agent, context.model, context.provider, context.phase)
+        fresh = _entry(context, usage, cost, 1)
+        scope: BudgetScope | None = self
+        while scope is not None:
+            scope.usage = scope.usage + usage
+            scope.cost += cost
+            old = scope._entries.get(key)  # noqa: SLF001 - its own class
+            new = fresh if old is None else _entry(context, old.usage + usage, old.cost + cost, old.requests + 1)
+            scope._entries[key] = new  # noqa: SLF001 - its own class
+            scope = scope.parent
+
+    def _lineage(self) -> list[BudgetScope]:
+        lineage = [self]
+        while lineage[-1].parent is not None:
+            lineage.append(lineage[-1].parent)
+        return lineage[::-1]
+
+
+class PendingCall:
+    """A model call that was let pass, until it is known what became of it.
+
+    Args:
+        scope: What it is charged to.
+        context: What the call is.
+        tokens: What is held for it.
+        cost: The same for cost.
+        max_tokens: The most tokens that its answer may have for that to be enough.
+    """
+
+    __slots__ = ("_context", "_cost", "_scope", "_tokens", "max_tokens")
+
+    def __init__(
+        self,
+        scope: BudgetScope,
+        context: CostEstimateContext,
+        *,
+        tokens: int = 0,
+        cost: float = 0.0,
+        max_tokens: int | None = None,
+    ) -> None:
+        self._scope = scope
+        self._context = context
+        self._tokens = tokens
+        self._cost = cost
+        self.max_tokens = max_tokens
+
+    def settle(self, usage: TokenUsage | None) -> None:
+        """Charge what the call has used; what was held for it stays held when nobody knows.
+
+        Args:
+            usage: What was reported; None when nothing was, also since the call failed or was cancelled.
+
+        Raises:
+            RunError: The estimator returned something that is no price; the tokens are charged all the same.
+        """
+        if usage is None:
+            self._scope._book(self._context, _UNKNOWN, 0.0)  # noqa: SLF001 - the two are one mechanism
+            return
+        cost = 0.0
+        try:
+            cost = self._scope.price(usage, self._context)
+        finally:
+            self._release()
+            self._scope._book(self._context, usage, cost)  # noqa: SLF001 - the two are one mechanism
+
+    def withdraw(self) -> None:
+        """Take the call back: nothing was sent."""
+        self._release()
+        self._scope.charge(requests=-1)
+
+    def _release(self) -> None:
+        if self._tokens:
+            self._scope._hold(-self._tokens, -self._cost)  # noqa: SLF001 - the two are one mechanism
+
+
+_NOTHING_LIMITED = Remaining(tokens=None, cost=None)
+_UNKNOWN = TokenUsage.unknown()
+
+
+def _tokens(scope: BudgetScope) -> int:
+    return scope.usage.total_tokens + scope.reserved
+
+
+def _elapsed(scope: BudgetScope) -> float:
+    return 0.0 if scope.started is None else time.monotonic() - scope.started
+
+
+def _least(left: Any) -> Any:
+    least = min(left, default=None)
+    return None if least is None else max(0, least)
+
+
+def _entry(context: CostEstimateContext, usage: TokenUsage, cost: float, requests: int) -> UsageEntry:
+    return UsageEntry(
+        agent=context.agent,
+        model=context.model,
+        provider=context.provider,
+        phase=context.phase,
+        usage=usage,
+        cost=cost,
+        requests=requests,
+    )
+
+
+def _most(input_tokens: int, output_tokens: int, *, writes_cache: bool) -> TokenUsage:
+    written = input_tokens if writes_cache else 0  # the dearest that a request can be
+    return TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens, cache_write_tokens=written)
+
+
+def _token_error(scope: BudgetScope, budget: int, *, needed: int | None = None) -> TokenBudgetExceededError:
+    return TokenBudgetExceededError(agent=scope.name, tokens_used=_tokens(scope), budget=budget, needed=needed)
+
+
+def _cost_error(scope: BudgetScope, budget: float, *, needed: float | None = None) -> CostBudgetExceededError:
+    used = scope.cost + scope.reserved_cost
+    return CostBudgetExceededError(agent=scope.name, cost_used=used, budget=budget, needed=needed)
+
+
+def _limit_error(scope: BudgetScope, limit: str, used: float, budget: float) -> LimitExceededError:
+    return LimitExceededError(agent=scope.name, limit=limit, used=used, budget=budget)
+
+
+def _is_price(value: object) -> TypeGuard[int | float]:
+    # The comparison is false for NaN, infinity, and integers beyond all floats.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max

@@ -1,0 +1,166 @@
+"""Who is told what the runs of an orchestrator are doing, and who serves the listeners that are async.
+
+Invariant: no listener holds a run for longer than its grace, and inside ``async with`` not at all, whatever it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+
+from .._detached import Detached
+from ..events import Event, EventBus, EventListener
+from ._event_stream import EventReaders, EventStream
+
+__all__ = ["Progress"]
+
+R = TypeVar("R")
+
+_OWNED_GRACE = 10.0
+"""Seconds that async listeners have after the last event of a run that does not wait for them."""
+_CLOSE_GRACE = 1.0
+"""Seconds that ``aclose`` waits for async listeners, and again when it has cancelled them."""
+
+
+class Progress:
+    """The listeners of an orchestrator and the readers of its events; an ``EventHub`` for the runs.
+
+    Args:
+        listeners: Told of every event, in this order.
+    """
+
+    def __init__(self, listeners: Sequence[EventListener]) -> None:
+        self._listeners = tuple(listeners)
+        self._readers = EventReaders()
+        self._services: dict[Detached[None], EventBus] = {}
+        self._exits: list[BaseException] = []
+        self.is_owned = False
+        """Whether async listeners are served beside the runs, which then do not wait for them."""
+
+    @property
+    def dropped(self) -> int:
+        """Events that async listeners and readers were too slow for."""
+        return self._readers.dropped
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether anybody would read an event now."""
+        return self._readers.has_readers
+
+    def tell(self, event: Event[Any]) -> None:
+        """Pass an event on to its readers.
+
+        Args:
+            event: The event.
+        """
+        self._readers.tell(event)
+
+    def end(self, run_id: str) -> None:
+        """Say that a run has no more events.
+
+        Args:
+            run_id: The run.
+        """
+        self._readers.end(run_id)
+
+    def count_dropped(self, count: int) -> None:
+        """Count events that a listener was too slow for.
+
+        Args:
+            count: How many.
+        """
+        self._readers.count_dropped(count)
+
+    def leave_out(self, listener: EventListener) -> None:
+        """Tell a listener nothing more in later runs.
+
+        Args:
+            listener: It is compared by identity.
+        """
+        self._listeners = tuple(item for item in self._listeners if item is not listener)
+
+    def bus(self, run_id: str) -> EventBus:
+        """Return the bus of a new run.
+
+        Args:
+            run_id: The run.
+        """
+        return EventBus(run_id, self._listeners, hub=self)
+
+    def stream(self, run_id: str | None) -> EventStream:
+        """Return the events from now on.
+
+        Args:
+            run_id: The only run that is of interest, or None.
+        """
+        return EventStream(self._readers, run_id)
+
+    async def serve_while(self, bus: EventBus, operation: Callable[[], Awaitable[R]]) -> R:
+        """Return what a run comes to, and serve its async listeners meanwhile.
+
+        Args:
+            bus: The run's events; closed at the end.
+            operation: The run.
+        """
+        service = self._serve(bus) if bus.needs_service else None
+        owned = self.is_owned
+        try:
+            return await operation()
+        finally:
+            bus.close()
+            if service is None and bus.needs_service:  # a listener that looks plain has returned an awaitable
+                service = self._serve(bus)
+            if service is not None and not owned:
+                with anyio.CancelScope(shield=True):  # the service ends itself
+                    await bus.served()
+            self._raise_exits()
+
+    def open(self) -> None:
+        """Serve async listeners beside the runs, until ``aclose``."""
+        self.is_owned = True
+        self._readers.is_closed = False
+
+    async def aclose(self) -> None:
+        """End all event streams, and give the async listeners a second to end."""
+        self.is_owned = False
+        self._readers.close()
+        services = list(self._services.items())
+        await _all_served([bus for _service, bus in services])
+        for service, _bus in services:
+            service.cancel()
+        await _all_served([bus for _service, bus in services])
+        self._raise_exits()
+
+    def _serve(self, bus: EventBus) -> Detached[None]:
+        service = Detached(partial(bus.serve, _OWNED_GRACE if self.is_owned else None))
+        self._services[service] = bus
+        service.start()
+        service.on_finish(partial(self._finish, bus, service))
+        return service
+
+    def _finish(self, bus: EventBus, service: Detached[None]) -> None:
+        self._services.pop(service, None)
+        if service.error is not None:
+            self._exits.append(service.error)
+        bus.release()
+
+    def _raise_exits(self) -> None:
+        """Raise what a listener raised to end the process: in a task of its own nobody would notice."""
+        if self._exits:
+            raise _exit_in(self._exits.pop())
+
+
+async def _all_served(buses: Sequence[EventBus]) -> None:
+    with anyio.move_on_after(_CLOSE_GRACE, shield=True):
+        for bus in buses:
+            await bus.served()
+
+
+def _exit_in(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        found = error.subgroup((KeyboardInterrupt, SystemExit))
+        error = (error if found is None else found).exceptions[0]
+    return error

@@ -1,0 +1,159 @@
+"""An event loop in a thread of its own, for callers that have none or cannot wait in theirs.
+
+Invariants: the thread never keeps the process alive; a call works from any thread, any number of times, also while
+another event loop is running in the caller's thread, and never waits for itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeVar
+
+from ..errors import ConfigurationError
+
+__all__ = ["LoopThread"]
+
+try:
+    import sniffio
+except ModuleNotFoundError:  # then there is no trio either
+    sniffio = None
+
+R = TypeVar("R")
+
+_CANCEL_TIMEOUT = 5.0
+"""Seconds that an interrupted call, or the end of the loop, waits for what it has cancelled."""
+_STOPPED = "the orchestrator was closed while this call was going on"
+
+
+class LoopThread:
+    """Runs coroutines on its loop; the thread starts now, and ends with ``stop``."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._calls: set[Future[Any]] = set()
+        self._thread = threading.Thread(
+            target=_main, args=(self._loop, self._calls), name="openmultiagent-sync", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs: not after ``stop``, and not in a child process that was forked off."""
+        return self._thread.is_alive() and not self._loop.is_closed()
+
+    def check_caller(self, instead: str) -> None:
+        """Refuse a call from the loop's own thread, which would wait for itself.
+
+        Args:
+            instead: What to write there.
+
+        Raises:
+            ConfigurationError: This is that thread.
+        """
+        if threading.current_thread() is self._thread:
+            raise ConfigurationError(
+                f"this code runs inside a synchronous call already and would wait for itself: use {instead}"
+            )
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine with the caller's context variables, and wait for it.
+
+        An exception that interrupts the waiting, such as ``KeyboardInterrupt``, cancels it first.
+
+        Args:
+            work: The coroutine.
+
+        Raises:
+            BaseException: Whatever it raises; a ``RuntimeError`` when the loop is stopped meanwhile.
+        """
+        outcome: Future[R] = Future()
+        tasks: list[asyncio.Task[R]] = []
+        self._calls.add(outcome)
+        try:
+            self._loop.call_soon_threadsafe(_begin, work, outcome, tasks, context=copy_context())
+            return outcome.result()
+        except BaseException:
+            if not outcome.done() and self.is_alive:
+                self._loop.call_soon_threadsafe(_cancel_first, tasks)
+                wait([outcome], _CANCEL_TIMEOUT)
+            raise
+        finally:
+            self._calls.discard(outcome)
+            work.close()  # it has ended, or never began
+            del outcome  # its exception refers to this frame
+
+    def post(self, work: Coroutine[Any, Any, object]) -> None:
+        """Start a coroutine and do not wait for it.
+
+        Args:
+            work: Must not raise.
+        """
+        self._loop.call_soon_threadsafe(self._loop.create_task, work)
+
+    def stop(self) -> None:
+        """Cancel what is running and end the thread; waits for nothing, may be called again."""
+        if self.is_alive:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def join(self, timeout: float) -> None:
+        """Wait for the end of the thread.
+
+        Args:
+            timeout: Seconds.
+        """
+        self._thread.join(timeout)
+
+
+def _begin(work: Coroutine[Any, Any, R], outcome: Future[R], tasks: list[asyncio.Task[R]]) -> None:
+    if sniffio is not None:  # the caller's own loop may be one of trio
+        sniffio.current_async_library_cvar.set("asyncio")
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(partial(_hand_over, outcome))
+    tasks.append(task)
+
+
+def _cancel_first(tasks: list[asyncio.Task[R]]) -> None:
+    for task in tasks:
+        task.cancel()
+
+
+def _hand_over(outcome: Future[R], task: asyncio.Task[R]) -> None:
+    if task.cancelled():
+        outcome.set_exception(RuntimeError(_STOPPED))
+        return
+    error = task.exception()
+    if error is None:
+        outcome.set_result(task.result())
+    else:
+        outcome.set_exception(error)
+
+
+def _main(loop: asyncio.AbstractEventLoop, calls: set[Future[Any]]) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        _run_until_stopped(loop)
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(tasks, timeout=_CANCEL_TIMEOUT) if tasks else asyncio.sleep(0))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+        for outcome in list(calls):
+            if not outcome.done():
+                outcome.set_exception(RuntimeError(_STOPPED))
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        try:
+            loop.run_forever()
+        except (KeyboardInterrupt, SystemExit):
+            continue  # asyncio lets it through here as well; it belongs to the caller, who gets it as the outcome
+        return
