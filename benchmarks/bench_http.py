@@ -12,7 +12,6 @@ import contextlib
 import json
 import multiprocessing
 import statistics
-import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from importlib.util import find_spec
@@ -28,6 +27,7 @@ from openmultiagent.messages import Conversation, LLMMessage
 CHUNKS = 2_000
 IN_FLIGHT = 64
 CALLS = 60
+CALLS_EACH = 10
 ROUNDS = 9
 
 KEY = "sk-of-nobody"
@@ -170,18 +170,30 @@ async def seconds(work: Callable[[], Awaitable[None]], times: int) -> float:
     return (time.perf_counter() - start) / times
 
 
-async def compare(first: Callable[[], Awaitable[None]], second: Callable[[], Awaitable[None]], times: int) -> list[float]:
-    """Return the middle times of two works, in microseconds; they take turns, so that noise hits both."""
-    found: list[tuple[float, float]] = []
+async def compare(
+    first: Callable[[], Awaitable[None]], second: Callable[[], Awaitable[None]], times: int
+) -> list[float]:
+    """Return both times in microseconds, and the second as a multiple of the first.
+
+    The two take turns, so that noise hits both, and the middle of the rounds counts.
+    """
+    rounds: list[tuple[float, float, float]] = []
     for _ in range(ROUNDS + 1):
-        found.append((await seconds(first, times), await seconds(second, times)))
-    return [statistics.median(column) * 1e6 for column in zip(*found[1:], strict=True)]
+        one, other = await seconds(first, times), await seconds(second, times)
+        rounds.append((one * 1e6, other * 1e6, other / one))
+    return [statistics.median(column) for column in zip(*rounds[1:], strict=True)]  # the first opens connections
 
 
 @contextlib.asynccontextmanager
-async def made_adapter(base_url: str) -> AsyncGenerator[OpenAIAdapter, None]:
-    """Make an adapter."""
+async def made_adapter(base_url: str, *, fast: bool = True) -> AsyncGenerator[OpenAIAdapter, None]:
+    """Make an adapter.
+
+    Args:
+        base_url: The server.
+        fast: Whether the extra is used, where it is installed.
+    """
     adapter = OpenAIAdapter(base_url=base_url, api_key=KEY, text_tool_calls=False)
+    adapter._transport._clients.prefers_aiohttp = fast  # noqa: SLF001 - nobody else needs to choose
     try:
         yield adapter
     finally:
@@ -189,24 +201,51 @@ async def made_adapter(base_url: str) -> AsyncGenerator[OpenAIAdapter, None]:
 
 
 async def beside_httpx(base_url: str) -> None:
-    """Print what calls and streams cost beside bare httpx."""
+    """Print what calls and streams cost beside bare httpx, on the same transport: httpx's own."""
     url = f"{base_url}/chat/completions"
     async with (
         httpx.AsyncClient(headers={"authorization": f"Bearer {KEY}"}, timeout=60) as client,
-        made_adapter(base_url) as adapter,
+        made_adapter(base_url, fast=False) as adapter,
     ):
         for name, raw, ours, times in (
             ("one chat", lambda: raw_call(client, url), lambda: call(adapter), CALLS),
             (f"a stream of {CHUNKS:,} chunks", lambda: raw_stream(client, url), lambda: stream(adapter), 1),
         ):
-            bare, mine = await compare(raw, ours, times)
-            print(f"{name:<28} httpx {bare:9.0f} us   openmultiagent {mine:9.0f} us   ratio {mine / bare:.2f}")
+            bare, mine, ratio = await compare(raw, ours, times)
+            print(f"{name:<26} httpx {bare:8,.0f} us   openmultiagent {mine:8,.0f} us   ratio {ratio:.2f}")
+
+
+async def calls_at_once(adapter: OpenAIAdapter) -> None:
+    """Make calls, many at a time."""
+
+    async def one_after_the_other() -> None:
+        for _ in range(CALLS_EACH):
+            await call(adapter)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(IN_FLIGHT):
+            group.start_soon(one_after_the_other)
+
+
+async def with_and_without_extra(base_url: str) -> None:
+    """Print what the extra saves."""
+    async with made_adapter(base_url, fast=False) as slow, made_adapter(base_url) as fast:
+        without, mine, ratio = await compare(lambda: calls_at_once(slow), lambda: calls_at_once(fast), 1)
+    number = IN_FLIGHT * CALLS_EACH
+    print(
+        f"{IN_FLIGHT} calls in flight".ljust(26),
+        f"plain {without / number:8,.0f} us   with speed     {mine / number:8,.0f} us   throughput {1 / ratio:.2f}",
+    )
 
 
 def main() -> None:
     """Print the ratios."""
     with server() as base_url:
         anyio.run(beside_httpx, base_url)
+        if find_spec("httpx_aiohttp") is None:
+            print("the extra is not installed: pip install openmultiagent[speed]")
+        else:
+            anyio.run(with_and_without_extra, base_url)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ from .agent import (
     TurnFinished,
     TurnRestarted,
     TurnStarted,
+    WrapUp,
 )
+from .budget import Limits
 from .cancellation import CancelToken
 from .errors import (
     AdapterError,
@@ -47,6 +49,7 @@ from .errors import (
     InvalidMessageError,
     InvalidTaskDependenciesError,
     InvalidTaskRequirementsError,
+    LimitExceededError,
     LLMAuthenticationError,
     LLMBadRequestError,
     LLMCallTimeoutError,
@@ -88,7 +91,7 @@ from .messages import (
 from .orchestrator import OpenMultiAgent, ProgressEvent
 from .outcome import AgentRunResult, ErrorInfo, RunStatus, ToolCallRecord
 from .tools import Tool, ToolCall, ToolContext, ToolMiddleware, ToolResult, tool
-from .usage import TokenUsage
+from .usage import TokenUsage, UsageEntry
 
 __all__ = [
     "AdapterError",
@@ -126,6 +129,8 @@ __all__ = [
     "LLMProtocolError",
     "LLMRateLimitError",
     "LLMServerError",
+    "LimitExceededError",
+    "Limits",
     "Message",
     "ModelCall",
     "ModelMiddleware",
@@ -173,6 +178,8 @@ __all__ = [
     "UnsupportedToolCallError",
     "UnsupportedToolResultContentError",
     "UrlSource",
+    "UsageEntry",
+    "WrapUp",
     "__version__",
     "tool",
 ]

@@ -27,19 +27,20 @@ T = TypeVar("T")
 _LIVE: set[Detached[Any]] = set()
 
 
-def loop_poster() -> Callable[[Callable[[], object]], None]:
+def loop_poster() -> Callable[[Callable[[], object]], bool]:
     """Return a function that has a plain function called by the current loop, from any thread, at any time.
 
-    What is posted after the loop has ended is dropped: there is nobody left to tell.
+    What is posted after the loop has ended is dropped: there is nobody left to tell. It returns whether that is not so.
     """
     native: Any = current_token().native_token
     schedule = native.call_soon_threadsafe if isinstance(native, asyncio.AbstractEventLoop) else native.run_sync_soon
 
-    def post(function: Callable[[], object]) -> None:
+    def post(function: Callable[[], object]) -> bool:
         try:
             schedule(function)
         except RuntimeError:  # asyncio: closed loop; trio: RunFinishedError is one
-            return
+            return False
+        return True
 
     return post
 
@@ -63,7 +64,7 @@ class Signal:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: dict[object, Callable[[], None]] = {}
+        self._waiting: dict[object, Callable[[], object]] = {}
 
     def notify(self) -> None:
         """Have everybody who waits look again; also from signal handlers and ``__del__``."""
@@ -101,7 +102,7 @@ class Detached(Generic[T]):
         self._main = main
         self._context = copy_context() if context is None else context
         self._scope: CancelScope | None = None
-        self._post: Callable[[Callable[[], object]], None] | None = None
+        self._post: Callable[[Callable[[], object]], bool] | None = None
         self._on_finish: list[Callable[[], object]] = []
         self._ended = Signal()
         self._done = False
@@ -213,14 +214,15 @@ class LoopHandle:
 
         def begin() -> None:
             if isinstance(native, asyncio.AbstractEventLoop):
-                tasks.append(native.create_task(there()))
+                tasks.append(Context().run(native.create_task, there()))  # ours says which library we run on
             else:
                 import trio  # noqa: PLC0415 - trio is optional; here it is the loop's own library
 
-                trio.lowlevel.spawn_system_task(there)
+                trio.lowlevel.spawn_system_task(there, context=Context())
 
         tasks: list[object] = []  # asyncio holds tasks only weakly
-        self._post(begin)
+        if not self._post(begin):
+            return False
         with anyio.move_on_after(timeout, shield=True):
             await changed.until(lambda: done)
         return done == [True]

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import anyio
 
-from ._detached import Signal, cancelled_from_outside
+from ._detached import Detached, Signal, cancelled_from_outside
 from ._log import get_logger
 from .outcome import describe_error
 
@@ -134,7 +134,7 @@ class EventHub(Protocol):
 class _Subscription:
     """One listener during one run."""
 
-    __slots__ = ("call", "dropped", "failed", "listener", "pending", "reported_slow", "wake")
+    __slots__ = ("call", "dropped", "failed", "keeper", "listener", "pending", "reported_slow", "wake")
 
     def __init__(self, listener: EventListener) -> None:
         self.listener = listener
@@ -142,6 +142,8 @@ class _Subscription:
         self.wake: anyio.Event | None = None
         self.call: anyio.CancelScope | None = None
         """Around the call that an async listener is in."""
+        self.keeper: Detached[None] | None = None
+        """Stays with a call that was given up."""
         self.dropped = 0
         self.failed = False
         self.reported_slow = False
@@ -281,8 +283,10 @@ class EventBus:
         for subscription in self._subscriptions:
             if subscription.call is not None:
                 subscription.failed = True
-                # A cancellation that is not obeyed is repeated at every step, and two that fight keep the CPU busy.
+                # A cancellation that is not obeyed is repeated at every step, and that fight keeps the CPU busy.
                 subscription.call.shield = True
+                subscription.keeper = Detached(partial(_expose_at_the_end, subscription.call))
+                subscription.keeper.start()
                 _log.error("event_listener_stuck", run_id=self.run_id, listener=_name(subscription.listener))
                 if self._hub is not None:
                     self._hub.leave_out(subscription.listener)
@@ -339,6 +343,9 @@ class EventBus:
                 await returned
         except Exception as error:  # noqa: BLE001 - isolation boundary: a listener cannot fail a run
             self._report(subscription, "async", error)
+        except (KeyboardInterrupt, SystemExit) as error:
+            # In a group: asyncio lets the bare ones out of its loop at once, past everybody who cleans up.
+            raise BaseExceptionGroup("a listener ends the process", [error]) from None
         except BaseExceptionGroup as group:  # holds a cancellation, or the end of the process
             if group.subgroup((KeyboardInterrupt, SystemExit)) is not None:
                 raise
@@ -349,6 +356,8 @@ class EventBus:
             self._report(subscription, "async", error)
         finally:
             subscription.call = None
+            if subscription.keeper is not None:
+                subscription.keeper.cancel()
 
     def _report(self, subscription: _Subscription, event_type: str, error: BaseException) -> None:
         subscription.leave_out()
@@ -359,6 +368,14 @@ class EventBus:
             listener=_name(subscription.listener),
             error=describe_error(error),
         )
+
+
+async def _expose_at_the_end(call: anyio.CancelScope) -> None:
+    """Take the shield from a call when the event loop ends, which waits for every task that it cancels."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        call.shield = False
 
 
 def _is_async(listener: EventListener) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "RunIdentity",
     "RunLink",
     "copy_metadata",
+    "new_identity",
     "new_run_id",
     "new_span_id",
     "new_trace_id",
@@ -73,12 +74,27 @@ class RunIdentity:
         return RunIdentity(self.run_id, self.attempt, trace_id, span_id, self.links)
 
 
+def new_identity(run_id: str | None = None) -> RunIdentity:
+    """Return the identity of a first attempt, with random ids.
+
+    Args:
+        run_id: Its run id, if it has one already.
+    """
+    digits = os.urandom(38).hex()  # one call for all of them, since every run needs an identity
+    return RunIdentity(
+        _uuid(digits) if run_id is None else run_id, trace_id=f"{digits[32:62]}01", root_span_id=f"{digits[62:]}01"
+    )
+
+
 def new_run_id() -> str:
     """Return a random run id (a UUID, version 4)."""
-    # Spelled out, since uuid.uuid4() costs twice as much, and every run has one.
-    digits = os.urandom(16).hex()
+    return _uuid(os.urandom(16).hex())
+
+
+def _uuid(digits: str) -> str:
+    """Return a UUID, version 4, of at least 32 random digits; uuid.uuid4() takes twice the time."""
     variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
 def new_trace_id() -> str:

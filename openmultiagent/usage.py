@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-__all__ = ["TokenUsage", "UsageEntry"]
+__all__ = ["NO_USAGE", "TokenUsage", "UsageEntry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

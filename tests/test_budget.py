@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openmultiagent.budget import BudgetScope, CostEstimateContext, Limits, Remaining
+from openmultiagent.budget import BudgetScope, CostEstimateContext, Limits, PendingCall, Remaining, merge_limits
 from openmultiagent.errors import (
     ConfigurationError,
     CostBudgetExceededError,
+    LimitExceededError,
     RunError,
     TokenBudgetExceededError,
 )
-from openmultiagent.usage import TokenUsage
+from openmultiagent.usage import TokenUsage, UsageEntry
 from tests.support import proves
 
 CONTEXT = CostEstimateContext(agent="writer", model="m", provider="p", phase="agent")
@@ -289,3 +290,354 @@ def test_a_charge_that_is_no_usage_changes_nothing() -> None:
     with pytest.raises(TypeError):
         scope.charge(wrong, cost=1.0, requests=1)
     assert (scope.usage, scope.cost, scope.requests) == (TokenUsage(), 0.0, 0)
+
+
+# Model calls, tool calls, time
+
+
+def call(agent: str = "writer", *, model: str = "m", phase: str = "agent") -> CostEstimateContext:
+    return CostEstimateContext(agent=agent, model=model, provider="p", phase=phase)
+
+
+@proves("BUD-20")
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"requests": 0},
+        {"requests": 1.5},
+        {"tool_calls": 0},
+        {"tool_calls": -1},
+        {"seconds": 0},
+        {"seconds": -0.5},
+        {"seconds": math.nan},
+        {"seconds": math.inf},
+    ],
+)
+def test_further_limits_that_make_no_sense_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="Limits"):
+        Limits(**limits)
+    with pytest.raises(ConfigurationError, match="Limits"):
+        merge_limits(limits)
+
+
+ANY_LIMITS = st.builds(
+    Limits,
+    tokens=st.none() | st.integers(1, 9),
+    cost=st.none() | st.floats(0.5, 9),
+    requests=st.none() | st.integers(1, 9),
+    tool_calls=st.none() | st.integers(1, 9),
+    seconds=st.none() | st.floats(0.5, 9),
+)
+
+
+@proves("BUD-20")
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.none() | ANY_LIMITS, max_size=4))
+def test_limits_are_merged_to_the_least_of_each_kind(limits: list[Limits | None]) -> None:
+    merged = merge_limits(*limits)
+    for name in ("tokens", "cost", "requests", "tool_calls", "seconds"):
+        given_ones = [getattr(item, name) for item in limits if item is not None]
+        assert getattr(merged, name) == min((value for value in given_ones if value is not None), default=None)
+
+
+@proves("BUD-20")
+def test_a_mapping_is_as_good_as_limits() -> None:
+    assert merge_limits({"requests": 3}, Limits(requests=2, tokens=5)) == Limits(requests=2, tokens=5)
+    wrong: Any = 5
+    with pytest.raises(ConfigurationError, match="limits must be Limits or a mapping"):
+        merge_limits(wrong)
+
+
+@proves("BUD-21", "BUD-24")
+def test_model_calls_count_while_they_are_in_flight() -> None:
+    root = BudgetScope("run", Limits(requests=2))
+    first, second = root.child("a"), root.child("b")
+    first.begin(call())
+    in_flight = second.begin(call())
+    assert root.remaining().requests == 0
+    with pytest.raises(LimitExceededError, match='"run" reached its limit of 2 model calls: 2 used') as caught:
+        first.begin(call())
+    assert (caught.value.limit, caught.value.used, caught.value.budget) == ("requests", 2, 2)
+    assert root.requests == 2
+    in_flight.withdraw()
+    assert (root.requests, second.requests) == (1, 0)
+    first.begin(call())
+
+
+@proves("BUD-22", "BUD-24")
+def test_tool_calls_are_counted_up_to_the_limit_and_no_further() -> None:
+    root = BudgetScope("run", Limits(tool_calls=2))
+    child = root.child("agent", Limits(tool_calls=5))
+    assert [child.begin_tool_call() for _ in range(2)] == [None, None]
+    refusal = child.begin_tool_call()
+    assert refusal is not None
+    assert (refusal.agent, refusal.limit, refusal.used, refusal.budget) == ("run", "tool_calls", 2, 2)
+    assert (root.tool_calls, child.tool_calls) == (2, 2)
+    assert child.remaining().tool_calls == 0
+    child.charge(tool_calls=-1)
+    assert child.begin_tool_call() is None
+
+
+@proves("BUD-23")
+def test_without_a_started_clock_no_time_is_used() -> None:
+    scope = BudgetScope("run", Limits(seconds=1e-9))
+    scope.check()
+    assert scope.remaining().seconds == 1e-9
+
+
+@proves("BUD-23", "BUD-24")
+def test_a_call_is_refused_when_the_time_is_over() -> None:
+    root = BudgetScope("run", Limits(seconds=1e-9))
+    child = root.child("agent", Limits(seconds=60.0))
+    child.start()
+    root.start()
+    started = root.started
+    root.start()
+    assert root.started == started
+    while root.remaining().seconds != 0:
+        pass
+    with pytest.raises(LimitExceededError) as caught:
+        child.check()
+    assert (caught.value.agent, caught.value.limit, caught.value.budget) == ("run", "seconds", 1e-9)
+    assert caught.value.used >= 1e-9
+    assert child.out_of_time().agent == "run"
+
+
+@proves("BUD-23")
+def test_a_deadline_that_fired_early_still_says_that_the_time_was_used() -> None:
+    scope = BudgetScope("run", Limits(seconds=60.0))
+    scope.start()
+    assert (scope.out_of_time().used, scope.out_of_time().budget) == (60.0, 60.0)
+
+
+# Hard mode
+
+
+def hard(name: str = "run", *, estimate: Any = None, **limits: Any) -> BudgetScope:
+    return BudgetScope(name, Limits(**limits), estimate_cost=estimate, mode="hard")
+
+
+@proves("BUD-30", "BUD-32")
+def test_what_a_call_may_use_is_held_until_its_usage_takes_its_place() -> None:
+    root = hard(tokens=100)
+    child = root.child("agent")
+    pending = child.reserve(call(), input_tokens=30, max_tokens=20)
+    assert pending.max_tokens == 20
+    assert (root.reserved, child.reserved, root.usage.total_tokens, root.requests) == (50, 50, 0, 1)
+    assert root.remaining().tokens == 50
+    pending.settle(TokenUsage(input_tokens=8, output_tokens=4))
+    assert (root.reserved, child.reserved, root.usage.total_tokens) == (0, 0, 12)
+    assert root.remaining().tokens == 88
+
+
+@proves("BUD-30")
+def test_a_call_without_room_is_refused_and_nothing_is_held() -> None:
+    root = hard(tokens=100)
+    child = root.child("agent", Limits(tokens=1000))
+    child.reserve(call(), input_tokens=30, max_tokens=20)
+    with pytest.raises(TokenBudgetExceededError) as caught:
+        child.reserve(call(), input_tokens=30, max_tokens=21)
+    error = caught.value
+    assert (error.agent, error.tokens_used, error.needed, error.budget) == ("run", 50, 51, 100)
+    assert (root.reserved, child.reserved, root.requests) == (50, 50, 1)
+    child.reserve(call(), input_tokens=30, max_tokens=20)  # exactly what is left
+
+
+@proves("BUD-30")
+def test_room_is_asked_for_in_money_too() -> None:
+    root = hard(cost=10.0, estimate=per_token)
+    pending = root.reserve(call(), input_tokens=10, max_tokens=6)
+    assert (root.reserved_cost, root.remaining().cost) == (8.0, 2.0)
+    with pytest.raises(CostBudgetExceededError) as caught:
+        root.reserve(call(), input_tokens=1, max_tokens=4)
+    error = caught.value
+    assert (error.agent, error.cost_used, error.needed, error.budget) == ("run", 8.0, 2.5, 10.0)
+    pending.settle(tokens(4))
+    assert (root.reserved_cost, root.cost) == (0.0, 2.0)
+
+
+@proves("BUD-31")
+@pytest.mark.parametrize(
+    ("limit", "input_tokens", "output"), [(100, 30, 70), (100, 99, 1), (4126, 30, 4096), (9999, 1, 4096)]
+)
+def test_without_max_tokens_the_answer_gets_what_is_left_up_to_a_bound(
+    limit: int, input_tokens: int, output: int
+) -> None:
+    pending = hard(tokens=limit).reserve(call(), input_tokens=input_tokens, max_tokens=None)
+    assert pending.max_tokens == output
+
+
+@proves("BUD-31", "BUD-30")
+def test_a_request_that_leaves_nothing_for_an_answer_is_refused() -> None:
+    with pytest.raises(TokenBudgetExceededError) as caught:
+        hard(tokens=100).reserve(call(), input_tokens=100, max_tokens=None)
+    assert caught.value.needed == 101
+
+
+@proves("BUD-31")
+def test_an_answer_without_a_bound_of_its_own_is_halved_until_its_price_fits() -> None:
+    assert hard(cost=1e6, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None).max_tokens == 4096
+    assert hard(cost=500.0, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None).max_tokens == 512
+    assert hard(cost=1.0, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None).max_tokens == 1
+    with pytest.raises(CostBudgetExceededError):
+        hard(cost=1.0, estimate=per_token).reserve(call(), input_tokens=2, max_tokens=None)
+
+
+@proves("BUD-32")
+def test_a_call_without_usage_keeps_what_was_held_apart_from_the_usage() -> None:
+    root = hard(tokens=100, cost=60.0, estimate=per_token)
+    root.reserve(call(), input_tokens=30, max_tokens=20).settle(None)
+    assert root.usage == TokenUsage.unknown()
+    assert (root.reserved, root.reserved_cost, root.cost) == (50, 25.0, 0.0)
+    root.reserve(call(), input_tokens=30, max_tokens=20).settle(None)
+    with pytest.raises(TokenBudgetExceededError) as caught:
+        root.check()
+    assert caught.value.tokens_used == 100
+    assert root.overrun() is None
+
+
+@proves("BUD-32")
+def test_nothing_is_kept_for_a_call_that_was_not_sent() -> None:
+    root = hard(tokens=100)
+    root.reserve(call(), input_tokens=30, max_tokens=20).withdraw()
+    assert (root.reserved, root.requests, root.usage, root.usage_report()) == (0, 0, TokenUsage(), ())
+
+
+@proves("BUD-32", "BUD-7")
+def test_a_provider_that_keeps_to_nothing_is_found_out() -> None:
+    root = hard(tokens=100)
+    root.reserve(call(), input_tokens=30, max_tokens=20).settle(tokens(101))
+    assert isinstance(root.overrun(), TokenBudgetExceededError)
+
+
+@proves("BUD-32", "BUD-10")
+def test_the_tokens_of_a_call_are_charged_when_its_price_cannot_be_told() -> None:
+    prices = iter([1.0, math.nan])
+    root = hard(tokens=100, estimate=lambda usage, context: next(prices))
+    pending = root.reserve(call(), input_tokens=30, max_tokens=20)
+    with pytest.raises(RunError, match="invalid cost"):
+        pending.settle(tokens(7))
+    assert (root.reserved, root.usage, root.cost) == (0, tokens(7), 0.0)
+
+
+@proves("BUD-36", "BUD-38")
+def test_calls_are_reserved_in_hard_mode_where_tokens_or_cost_are_limited() -> None:
+    root = hard(requests=9)
+    assert not root.reserves
+    assert root.child("a", Limits(tokens=9)).reserves
+    assert not root.child("b").reserves
+    assert hard(cost=1.0, estimate=per_token).child("c").reserves
+    assert not BudgetScope("run", Limits(tokens=9)).reserves
+
+
+@proves("BUD-38")
+def test_there_are_two_modes() -> None:
+    wrong: Any = "strict"
+    with pytest.raises(ConfigurationError, match="budget_mode must be 'soft' or 'hard', got 'strict'"):
+        BudgetScope("run", mode=wrong)
+
+
+@proves("BUD-37")
+def test_what_may_be_written_to_a_cache_is_priced_so() -> None:
+    priced = []
+
+    def estimate(usage: TokenUsage, context: CostEstimateContext) -> float:
+        priced.append(usage)
+        return 0.0
+
+    root = hard(tokens=100, estimate=estimate)
+    root.reserve(call(), input_tokens=30, max_tokens=20, writes_cache=True)
+    root.reserve(call(), input_tokens=30, max_tokens=20)
+    assert priced == [
+        TokenUsage(input_tokens=30, output_tokens=20, cache_write_tokens=30),
+        TokenUsage(input_tokens=30, output_tokens=20),
+    ]
+
+
+@proves("BUD-33")
+@settings(deadline=None, max_examples=100)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 3),  # which scope calls, or which call in flight ends
+            st.sampled_from(["begin", "begin", "known", "unknown", "unsent"]),
+            st.integers(0, 40),  # what is sent
+            st.none() | st.integers(1, 40),
+            st.floats(0, 1),  # how much of what was held is used
+        ),
+        max_size=40,
+    )
+)
+def test_no_total_gets_over_its_limit_whatever_is_in_flight(
+    steps: list[tuple[int, str, int, int | None, float]],
+) -> None:
+    root = hard(tokens=150, cost=70.0, estimate=per_token)
+    scopes = [root, root.child("a", Limits(tokens=90)), root.child("b"), root.child("c", Limits(cost=30.0))]
+    flying: list[tuple[PendingCall, int]] = []
+    for number, kind, sent, limit, share in steps:
+        if kind == "begin":
+            try:
+                pending = scopes[number].reserve(call(), input_tokens=sent, max_tokens=limit)
+            except (TokenBudgetExceededError, CostBudgetExceededError):
+                continue
+            flying.append((pending, sent))
+        elif flying:
+            pending, request = flying.pop(number % len(flying))
+            output = int((pending.max_tokens or 0) * share)
+            if kind == "unsent":
+                pending.withdraw()
+            else:
+                pending.settle(TokenUsage(input_tokens=request, output_tokens=output) if kind == "known" else None)
+        for scope in scopes:
+            assert scope.usage.total_tokens + scope.reserved <= (scope.limits.tokens or math.inf)
+            assert scope.cost + scope.reserved_cost <= (scope.limits.cost or math.inf) + 1e-9
+            assert scope.overrun() is None
+            assert scope.reserved >= 0
+
+
+# The report
+
+
+@proves("BUD-50")
+def test_a_report_has_an_entry_for_each_agent_model_provider_and_phase() -> None:
+    root = BudgetScope("run", estimate_cost=per_token)
+    child = root.child("agent")
+    child.begin(call()).settle(tokens(4))
+    child.begin(call(phase="summary", model="small")).settle(tokens(2))
+    child.begin(call()).settle(None)
+    root.begin(call("other")).settle(tokens(6))
+    assert root.usage_report() == (
+        UsageEntry(
+            agent="writer",
+            model="m",
+            provider="p",
+            phase="agent",
+            usage=TokenUsage(input_tokens=4, unknown_calls=1),
+            cost=2.0,
+            requests=2,
+        ),
+        UsageEntry(agent="writer", model="small", provider="p", phase="summary", usage=tokens(2), cost=1.0, requests=1),
+        UsageEntry(agent="other", model="m", provider="p", phase="agent", usage=tokens(6), cost=3.0, requests=1),
+    )
+    assert child.usage_report() == root.usage_report()[:2]
+
+
+@proves("BUD-50")
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from("ab"), st.sampled_from(["agent", "summary"]), st.none() | usages),
+        max_size=20,
+    )
+)
+def test_the_entries_of_a_scope_add_up_to_its_totals(made: list[tuple[int, str, str, TokenUsage | None]]) -> None:
+    root = BudgetScope("run", estimate_cost=per_token)
+    scopes = [root, root.child("one"), root.child("two")]
+    for number, model, phase, usage in made:
+        scopes[number].begin(call(model=model, phase=phase)).settle(usage)
+    for scope in scopes:
+        report = scope.usage_report()
+        assert sum((entry.usage for entry in report), TokenUsage()) == scope.usage
+        assert sum(entry.cost for entry in report) == scope.cost
+        assert sum(entry.requests for entry in report) == scope.requests
+        assert len({(entry.agent, entry.model, entry.provider, entry.phase) for entry in report}) == len(report)

@@ -21,6 +21,7 @@ from openmultiagent.errors import (
     InvalidMessageError,
     InvalidTaskDependenciesError,
     InvalidTaskRequirementsError,
+    LimitExceededError,
     LLMAuthenticationError,
     LLMBadRequestError,
     LLMCallTimeoutError,
@@ -64,8 +65,9 @@ SAMPLES: list[OpenMultiAgentError] = [
     InvalidTaskDependenciesError("the tasks form a cycle: a, b", issues=[{"code": "CYCLE", "tasks": ["a", "b"]}]),
     RoutingDeclarationRequiredError("declare the risk", reasons=["writes files"]),
     RunError("the run stopped"),
-    TokenBudgetExceededError(agent="ann", tokens_used=120, budget=100),
-    CostBudgetExceededError(agent="ann", cost_used=1.25, budget=1.0),
+    TokenBudgetExceededError(agent="ann", tokens_used=90, budget=100, needed=30),
+    CostBudgetExceededError(agent="ann", cost_used=0.75, budget=1.0, needed=0.5),
+    LimitExceededError(agent="ann", limit="requests", used=3, budget=3),
     LLMCallTimeoutError(timeout=0.5, agent="ann"),
     StructuredOutputValidationError(cause="field a is missing"),
     DependencyPayloadError("the output of a is no JSON"),
@@ -98,6 +100,7 @@ FAMILIES: dict[type[OpenMultiAgentError], set[type[OpenMultiAgentError]]] = {
     RunError: {
         TokenBudgetExceededError,
         CostBudgetExceededError,
+        LimitExceededError,
         LLMCallTimeoutError,
         StructuredOutputValidationError,
         DependencyPayloadError,
@@ -189,6 +192,7 @@ def test_codes_are_upper_case_and_each_class_has_its_own() -> None:
         (StructuredOutputValidationError, "STRUCTURED_OUTPUT_VALIDATION_FAILED"),
         (TokenBudgetExceededError, "TOKEN_BUDGET_EXCEEDED"),
         (CostBudgetExceededError, "COST_BUDGET_EXCEEDED"),
+        (LimitExceededError, "LIMIT_EXCEEDED"),
         (InvalidTaskRequirementsError, "INVALID_TASK_REQUIREMENTS"),
         (RoutingTimeoutError, "ROUTING_TIMEOUT"),
         (RoutingProfilerFailedError, "ROUTING_PROFILER_FAILED"),
@@ -225,6 +229,27 @@ def test_an_invalid_message_is_a_value_error_with_a_path() -> None:
         (
             CostBudgetExceededError(agent="ann", cost_used=1.25, budget=1),
             'Agent "ann" exceeded cost budget: 1.25 estimated cost used (budget: 1)',
+        ),
+        (
+            TokenBudgetExceededError(agent="ann", tokens_used=90, budget=100, needed=30),
+            'Agent "ann" exceeded token budget: 90 tokens used, and the next call may need 30 more (budget: 100)',
+        ),
+        (
+            CostBudgetExceededError(agent="ann", cost_used=0.75, budget=1, needed=0.5),
+            'Agent "ann" exceeded cost budget: 0.75 estimated cost used, and the next call may need 0.5 more '
+            "(budget: 1)",
+        ),
+        (
+            LimitExceededError(agent="ann", limit="requests", used=3, budget=3),
+            'Agent "ann" reached its limit of 3 model calls: 3 used',
+        ),
+        (
+            LimitExceededError(agent="ann", limit="tool_calls", used=20, budget=20),
+            'Agent "ann" reached its limit of 20 tool calls: 20 used',
+        ),
+        (
+            LimitExceededError(agent="ann", limit="seconds", used=1.25, budget=1.0),
+            'Agent "ann" reached its limit of 1 seconds: 1.25 used',
         ),
         (LLMCallTimeoutError(timeout=600.0), "LLM call exceeded per-call timeout of 600s"),
         (LLMCallTimeoutError(timeout=0.02, agent="ann"), 'Agent "ann" LLM call exceeded per-call timeout of 0.02s'),

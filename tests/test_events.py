@@ -1,6 +1,7 @@
 """Progress events: listeners of every kind, and that none of them can hurt a run or another listener."""
 
 import asyncio
+import contextlib
 import copy
 import functools
 import time
@@ -14,6 +15,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from openmultiagent import events as events_module
+from openmultiagent._detached import Detached
 from openmultiagent.events import Event, EventBus
 from tests.support import proves
 
@@ -494,15 +496,17 @@ async def test_what_is_no_coroutine_is_dropped_without_being_touched(
 async def test_a_cancelled_run_still_tells_its_end() -> None:
     recorder = Recorder()
     bus = EventBus("r", [recorder.method])
+    service = Detached(bus.serve)
+    service.start()
     with anyio.CancelScope() as scope:
-        async with anyio.create_task_group() as group:
-            group.start_soon(bus.serve)
-            try:
-                scope.cancel()
-                await anyio.sleep_forever()
-            finally:
-                bus.emit(happened())
-                bus.close()
+        try:
+            scope.cancel()
+            await anyio.sleep_forever()
+        finally:
+            bus.emit(happened())
+            bus.close()
+            with anyio.CancelScope(shield=True):
+                await bus.served()
     assert scope.cancelled_caught
     assert recorder.seen == [1]
 
@@ -529,3 +533,186 @@ async def test_a_native_cancellation_at_any_moment_leaves_nothing_unawaited(step
     if steps == 0:  # never started, so that there was nobody to drop what waits
         await bus.serve()
     assert not any(item.pending for item in bus._subscriptions)
+
+
+class Stubborn:
+    """An async listener that swallows its cancellation until it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = anyio.Event()
+        self.cancelled = 0
+        self.calls = 0
+
+    async def __call__(self, event: Event[Any]) -> None:
+        self.calls += 1
+        while not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except anyio.get_cancelled_exc_class():
+                self.cancelled += 1
+
+
+class Hub:
+    """Notes what it is told."""
+
+    def __init__(self, *, has_readers: bool = True) -> None:
+        self.has_readers = has_readers
+        self.told: list[int] = []
+        self.ended: list[str] = []
+        self.dropped = 0
+        self.left_out: list[object] = []
+
+    def tell(self, event: Event[Any]) -> None:
+        self.told.append(event.sequence)
+
+    def end(self, run_id: str) -> None:
+        self.ended.append(run_id)
+
+    def count_dropped(self, count: int) -> None:
+        self.dropped += count
+
+    def leave_out(self, listener: object) -> None:
+        self.left_out.append(listener)
+
+
+@proves("EVT-10")
+async def test_a_listener_that_swallows_its_cancellation_is_given_up(
+    lines: list[EventDict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "_GRACE", 0.02)
+    stubborn, recorder, hub = Stubborn(), Recorder(), Hub()
+    bus = EventBus("r", [stubborn, recorder.method], hub=hub)
+    service = Detached(bus.serve)
+    service.start()
+    await emit(bus, 2)
+    bus.close()
+    with anyio.fail_after(5):
+        await bus.served()
+    assert not service.done
+    assert (stubborn.calls, recorder.seen, hub.dropped) == (1, [1, 2], 1)
+    assert hub.left_out == [stubborn]
+    assert [line["event"] for line in lines] == ["event_listener_too_slow", "event_listener_stuck"]
+    cancelled = stubborn.cancelled
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+    assert stubborn.cancelled == cancelled > 0  # nobody goes on fighting with it
+    stubborn.let_go.set()
+    with anyio.fail_after(5):
+        await service.wait()
+
+
+@proves("EVT-10")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_listener_that_was_given_up_is_cancelled_again_at_the_end_of_the_loop(
+    backend: str, monkeypatch: pytest.MonkeyPatch, lines: list[EventDict]
+) -> None:
+    monkeypatch.setattr(events_module, "_GRACE", 0.02)
+    monkeypatch.setattr(events_module, "_LAST_CHANCE", 0.02)
+    ended: list[str] = []
+    given_up: list[bool] = []
+
+    async def hard_of_hearing(event: Event[Any]) -> None:
+        while not given_up:
+            with contextlib.suppress(anyio.get_cancelled_exc_class()):
+                await anyio.lowlevel.checkpoint()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("cancelled")
+
+    async def main() -> None:
+        bus = EventBus("r", [hard_of_hearing])
+        Detached(bus.serve).start()
+        bus.emit(happened())
+        bus.close()
+        await bus.served()
+        given_up.append(True)
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        assert ended == []
+
+    anyio.run(main, backend=backend)
+    assert ended == ["cancelled"]
+
+
+@proves("EVT-8")
+async def test_the_grace_is_what_the_server_says(lines: list[EventDict]) -> None:
+    async def stuck(event: Event[Any]) -> None:
+        await anyio.sleep_forever()
+
+    bus = EventBus("r", [stuck])
+    service = Detached(functools.partial(bus.serve, 0.02))
+    service.start()
+    await emit(bus, 1)
+    bus.close()
+    with anyio.fail_after(0.9):
+        await service.wait()
+    assert [line["event"] for line in lines] == ["event_listener_too_slow"]
+
+
+@proves("EVT-9")
+async def test_a_service_that_is_cancelled_cancels_its_listeners() -> None:
+    entered, ended = anyio.Event(), anyio.Event()
+
+    async def waiting(event: Event[Any]) -> None:
+        entered.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    bus = EventBus("r", [waiting])
+    service = Detached(bus.serve)
+    service.start()
+    await emit(bus, 1)
+    with anyio.fail_after(5):
+        await entered.wait()
+        service.cancel()
+        await bus.served()
+    assert ended.is_set()
+
+
+@proves("EVT-9")
+async def test_who_waits_for_a_service_that_never_began_is_let_go() -> None:
+    recorder = Recorder()
+    bus = EventBus("r", [recorder.method])
+    await emit(bus, 1)
+    bus.release()
+    await bus.served()
+    assert recorder.seen == []
+
+
+@proves("EVT-11")
+async def test_a_hub_is_told_after_the_listeners_and_of_the_end_once() -> None:
+    hub = Hub()
+    order: list[tuple[int, int]] = []
+    bus = EventBus("r", [lambda event: order.append((event.sequence, len(hub.told)))], hub=hub)
+    await emit(bus, 2)
+    bus.close()
+    bus.close()
+    assert order == [(1, 0), (2, 1)]
+    assert (hub.told, hub.ended) == ([1, 2], ["r"])
+
+
+@proves("EVT-11")
+async def test_a_hub_without_readers_is_told_nothing_and_one_that_gets_some_later_is() -> None:
+    hub = Hub(has_readers=False)
+    bus = EventBus("r", hub=hub)
+    has_listeners = [bus.has_listeners]
+    await emit(bus, 1)
+    hub.has_readers = True
+    has_listeners.append(bus.has_listeners)
+    await emit(bus, 1)
+    bus.close()
+    assert has_listeners == [False, True]
+    assert (hub.told, hub.ended) == ([2], ["r"])
+
+
+@proves("EVT-7")
+async def test_what_is_dropped_is_counted_at_the_hub() -> None:
+    hub, recorder = Hub(), Recorder()
+    bus = EventBus("r", [recorder.method], hub=hub)
+    await emit(bus, 1024 + 7)
+    assert hub.dropped == 7
+    bus.release()
+    assert hub.dropped == 7 + 1024

@@ -19,6 +19,7 @@ from openmultiagent.errors import (
     CostBudgetExceededError,
     EgressPolicyError,
     InvalidMessageError,
+    LimitExceededError,
     LLMAuthenticationError,
     LLMCallTimeoutError,
     LLMRateLimitError,
@@ -40,7 +41,7 @@ from openmultiagent.outcome import (
     describe_error,
     is_retryable_error,
 )
-from openmultiagent.usage import TokenUsage
+from openmultiagent.usage import TokenUsage, UsageEntry
 from tests.support import proves
 
 
@@ -88,6 +89,17 @@ class WrongArgumentsError(Exception):
         super().__init__(f"because {reason}")
 
 
+ENTRY = UsageEntry(
+    agent="adder",
+    model="m",
+    provider="p",
+    phase="agent",
+    usage=TokenUsage(input_tokens=5, output_tokens=2),
+    cost=0.5,
+    requests=1,
+)
+
+
 def make_result(**changes: Any) -> AgentRunResult[Any]:
     values: dict[str, Any] = {
         "success": True,
@@ -100,6 +112,7 @@ def make_result(**changes: Any) -> AgentRunResult[Any]:
             LLMMessage.assistant("The sum is 3."),
         ],
         "token_usage": TokenUsage(input_tokens=5, output_tokens=2),
+        "usage_report": (ENTRY,),
         "tool_calls": (
             ToolCallRecord(
                 tool_name="add",
@@ -146,6 +159,7 @@ def test_a_status_reads_as_its_code() -> None:
 CLASSIFIED: list[tuple[BaseException, str, str]] = [
     (TokenBudgetExceededError(agent="a", tokens_used=2, budget=1), "budget_exhausted", "budget"),
     (CostBudgetExceededError(agent="a", cost_used=2.0, budget=1.0), "budget_exhausted", "budget"),
+    (LimitExceededError(agent="a", limit="seconds", used=2.0, budget=1.0), "budget_exhausted", "budget"),
     (LLMCallTimeoutError(timeout=1.0), "timeout", "timeout"),
     (RoutingTimeoutError(timeout=1.0, stage="profile"), "timeout", "timeout"),
     (EgressPolicyError("no", reason="denied"), "rejected", "validation"),
@@ -401,6 +415,17 @@ def test_a_result_as_json_data() -> None:
     assert record["status"] == {"code": "error", "message": "down"}
     assert record["structured"] == {"numbers": [1.0, 2.0]}
     assert record["token_usage"]["input_tokens"] == 5
+    assert record["usage_report"] == [
+        {
+            "agent": "adder",
+            "model": "m",
+            "provider": "p",
+            "phase": "agent",
+            "usage": TokenUsage(input_tokens=5, output_tokens=2).to_dict(),
+            "cost": 0.5,
+            "requests": 1,
+        }
+    ]
     assert record["tool_calls"][0]["input"] == {"numbers": [1, 2]}
     assert record["identity"] == {
         "run_id": "run",

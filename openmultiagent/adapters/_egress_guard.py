@@ -34,13 +34,36 @@ class EgressGuard:
 
     def client_options(self) -> dict[str, Any]:
         """Return the arguments that make an ``httpx.AsyncClient`` a guarded one."""
-        # httpx calls the hooks for every request of the client, just before it is sent and before its answer is read.
-        return {"trust_env": False, "event_hooks": {"request": [self._check], "response": [self._refuse_redirect]}}
 
-    async def _check(self, request: httpx.Request) -> None:
+        async def check(request: httpx.Request) -> None:
+            self.check(request)
+
+        async def refuse_redirect(response: httpx.Response) -> None:
+            self.refuse_redirect(response)
+
+        # httpx calls the hooks for every request of the client, just before it is sent and before its answer is read.
+        return {"trust_env": False, "event_hooks": {"request": [check], "response": [refuse_redirect]}}
+
+    def check(self, request: httpx.Request) -> None:
+        """Check a request that is about to be sent.
+
+        Args:
+            request: The request.
+
+        Raises:
+            EgressPolicyError: The policy does not allow it.
+        """
         self._policy.check(str(request.url), provider=self._provider)
 
-    async def _refuse_redirect(self, response: httpx.Response) -> None:
+    def refuse_redirect(self, response: httpx.Response) -> None:
+        """Check a response whose body was not read.
+
+        Args:
+            response: The response.
+
+        Raises:
+            EgressPolicyError: It is a redirect.
+        """
         if response.has_redirect_location:
             raise egress_denied(self._provider, _target(response))
 

@@ -14,7 +14,7 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY
-from functools import cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ from .._log import get_logger
 from .._spec import spec
 from ..egress import EgressPolicy, egress_unsupported
 from ..errors import AdapterError, ConfigurationError, LLMConnectionError, LLMProtocolError
-from ._aiohttp_transport import aiohttp_transport
+from ._aiohttp_client import AiohttpClient, aiohttp_is_installed
 from ._egress_guard import EgressGuard
 from ._faults import Redactor, connection_error, status_error
 
@@ -144,19 +144,27 @@ def _tls_context() -> ssl.SSLContext:
     return context
 
 
+@lru_cache(maxsize=64)
+def _parsed(url: str) -> httpx.URL:
+    """Return an address as httpx wants it: making it anew for each request costs more than the rest of the request."""
+    import httpx  # noqa: PLC0415 - see the module docstring
+
+    return httpx.URL(url)
+
+
 class _Clients:
-    """One ``httpx.AsyncClient`` for each running event loop: connections belong to the loop that opened them."""
+    """One client for each running event loop: connections belong to the loop that opened them."""
 
     prefers_aiohttp = True
     """Whether aiohttp sends the requests where it can; benchmarks compare both ways."""
 
     def __init__(self, options: TransportOptions, guard: EgressGuard | None) -> None:
         self._options = options
-        self._guarded = {} if guard is None else guard.client_options()
-        self._by_loop: WeakKeyDictionary[object, httpx.AsyncClient] = WeakKeyDictionary()
+        self._guard = guard
+        self._by_loop: WeakKeyDictionary[object, httpx.AsyncClient | AiohttpClient] = WeakKeyDictionary()
         self._lock = Lock()  # several threads may each run a loop
 
-    async def get(self) -> httpx.AsyncClient:
+    async def get(self) -> httpx.AsyncClient | AiohttpClient:
         loop = anyio.lowlevel.current_token().native_token
         client = self._by_loop.get(loop)
         if client is None:
@@ -174,21 +182,18 @@ class _Clients:
             with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await client.aclose()
 
-    def _make(self, on_asyncio: bool) -> httpx.AsyncClient:  # noqa: FBT001 - run_sync passes no keywords
+    def _make(self, on_asyncio: bool) -> httpx.AsyncClient | AiohttpClient:  # noqa: FBT001 - run_sync has no keywords
         import httpx  # noqa: PLC0415 - see the module docstring
 
-        options, tls = self._options, _tls_context()
+        tls = _tls_context()
+        timeout = httpx.Timeout(self._options.timeout, connect=self._options.connect_timeout)
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
-        # httpx takes proxies from the environment for its own transport only, and aiohttp knows fewer kinds of them.
-        fast = on_asyncio and self.prefers_aiohttp and (bool(self._guarded) or not _proxies())
-        return httpx.AsyncClient(
-            transport=aiohttp_transport(limits=limits, tls=tls) if fast else None,
-            verify=tls,
-            timeout=httpx.Timeout(options.timeout, connect=options.connect_timeout),
-            limits=limits,
-            follow_redirects=False,
-            **self._guarded,
-        )
+        # With a guard no proxy is used, whatever the environment says.
+        if on_asyncio and self.prefers_aiohttp and (self._guard is not None or not _proxies()):
+            if aiohttp_is_installed():
+                return AiohttpClient(timeout=timeout, limits=limits, tls=tls, guard=self._guard)
+        guarded = {} if self._guard is None else self._guard.client_options()
+        return httpx.AsyncClient(verify=tls, timeout=timeout, limits=limits, follow_redirects=False, **guarded)
 
     def _forget_closed_loops(self) -> None:
         # Their connections keep them alive, so the weak reference alone would not let go.
@@ -303,7 +308,8 @@ class HttpTransport:
         """
         import httpx  # noqa: PLC0415 - see the module docstring
 
-        body = response.aiter_bytes()
+        plain = "content-encoding" not in response.headers and not response.is_stream_consumed
+        body = response.aiter_raw() if plain else response.aiter_bytes()  # the latter costs more for each chunk
         try:
             async for chunk in body:
                 yield chunk
@@ -346,7 +352,7 @@ class HttpTransport:
         if client.is_closed:
             raise ConfigurationError(f"{self._provider}: the http_client that the adapter was given is closed")
         try:
-            request = client.build_request(method, url, headers=headers, content=content)
+            request = client.build_request(method, _parsed(url), headers=headers, content=content)
             response = await client.send(request, stream=True, follow_redirects=False)
         except httpx.InvalidURL as error:
             raise ConfigurationError(f"{self._provider}: base_url cannot be used: {error}") from error

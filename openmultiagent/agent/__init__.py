@@ -25,6 +25,7 @@ from ._events import (
 from ._execution import cancelled_result, execute_agent, failed_result
 from ._hooks import BeforeRunContext
 from ._loops import LoopAction, LoopDetection, LoopInfo
+from ._pool import AgentPool, PoolRun, PoolStatus
 from ._stream import AgentStream
 from ._wrap_up import WrapUp
 
@@ -33,6 +34,7 @@ __all__ = [
     "Agent",
     "AgentConfig",
     "AgentFinished",
+    "AgentPool",
     "AgentStarted",
     "AgentState",
     "AgentStream",
@@ -47,6 +49,8 @@ __all__ = [
     "LoopDetected",
     "LoopDetection",
     "LoopInfo",
+    "PoolRun",
+    "PoolStatus",
     "ReasoningDelta",
     "RunCall",
     "RunEnvironment",

@@ -20,7 +20,7 @@ from ..adapters import AdapterOwner, create_adapter
 from ..budget import BudgetScope, Limits
 from ..cancellation import CancelToken
 from ..errors import PolicyError
-from ..identity import RunIdentity, new_run_id, new_span_id, new_trace_id
+from ..identity import new_identity, new_run_id
 from ..messages import (
     AgentPromptInput,
     AgentRunInput,
@@ -65,7 +65,8 @@ class Agent(Generic[T]):
         self._owner = AdapterOwner(create_adapter)
         self._toolsets = ToolsetOwner()
         self._history: list[LLMMessage] = _initial_history(self.config)
-        self._limits = Limits(tokens=self.config.max_token_budget)
+        budget = self.config.max_token_budget
+        self._limits = None if budget is None else Limits(tokens=budget)
         self._turn = anyio.Lock()
         self._running = 0
         self._last_state: AgentState = "idle"
@@ -179,9 +180,7 @@ class Agent(Generic[T]):
         run_id: str | None = None,
     ) -> AgentRunResult[T]:
         environment = RunEnvironment(
-            identity=RunIdentity(
-                new_run_id() if run_id is None else run_id, trace_id=new_trace_id(), root_span_id=new_span_id()
-            ),
+            identity=new_identity(run_id),
             budget=BudgetScope(self.name, self._limits),
             sink=sink,
             cancel=cancel,

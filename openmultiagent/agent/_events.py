@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from ..adapters import ToolInputDelta
-from ..errors import CostBudgetExceededError, TokenBudgetExceededError
+from ..budget import BudgetError
 from ..events import Event
 from ..messages import LLMMessage, ToolResultBlock, ToolUseBlock
 from ..outcome import AgentRunResult
@@ -46,7 +46,7 @@ class AgentFinished(Event[AgentRunResult[Any]]):
     __slots__ = ()
 
 
-class BudgetExceeded(Event[TokenBudgetExceededError | CostBudgetExceededError]):
+class BudgetExceeded(Event[BudgetError]):
     """A limit of the run's budget was reached; ``data`` is the error."""
 
     type: ClassVar[Literal["budget_exceeded"]] = "budget_exceeded"

@@ -118,7 +118,8 @@ class _Run:
             with anyio.move_on_after(limit) as timer:
                 error = await self.to_the_end()
             is_over = timer.cancelled_caught
-        await self.tell_closed()
+        if self.progress.closed_early:
+            await self.tell_closed()
         if is_over and not is_budget:
             return _timed_out(self.progress, self.config, self.environment)
         if is_over:

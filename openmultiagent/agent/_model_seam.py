@@ -70,7 +70,7 @@ class ModelSeam:
             pending = scope.begin(self.pricing(call))
         was_sent, usage = True, None
         try:
-            response = await self._traced(call)
+            response = await (self._traced(call) if self._environment.model_tracing else self._timed(call))
             usage = response.usage
         except ConfigurationError:
             was_sent = False

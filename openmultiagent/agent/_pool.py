@@ -13,12 +13,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
 
 import anyio
+from anyio.abc import TaskStatus
 
 from .._log import get_logger
 from ..budget import BudgetScope
 from ..cancellation import CancelToken
 from ..errors import ConfigurationError
-from ..identity import RunIdentity, new_run_id, new_span_id, new_trace_id
+from ..identity import new_identity
 from ..messages import AgentRunInput, Conversation, prepare_run_input
 from ..outcome import AgentRunResult, ErrorKind, describe_error
 from ._agent import Agent
@@ -91,8 +92,7 @@ class AgentPool:
     """
 
     def __init__(self, agents: Iterable[Agent[Any]] = (), *, max_concurrency: int = 5) -> None:
-        if isinstance(max_concurrency, bool) or not isinstance(max_concurrency, int) or max_concurrency < 1:
-            raise ConfigurationError(f"max_concurrency must be an integer of 1 or more, got {max_concurrency!r:.100}")
+        _check_cap(max_concurrency)
         self.max_concurrency = max_concurrency
         self._members: dict[str, _Member] = {}
         self._slots = anyio.Semaphore(max_concurrency, fast_acquire=True)
@@ -275,7 +275,8 @@ class AgentPool:
     async def _run_all(self, runs: Sequence[PoolRun]) -> Results:
         results: dict[int, Result] = {}
 
-        async def run_one(index: int, run: PoolRun) -> None:
+        async def run_one(index: int, run: PoolRun, *, task_status: TaskStatus[None]) -> None:
+            task_status.started()  # the next one starts when this one waits, so they stand in line in their order
             kind: ErrorKind = "validation"
             try:
                 member = self._member(run.agent)
@@ -286,7 +287,7 @@ class AgentPool:
 
         async with anyio.create_task_group() as group:
             for index, run in enumerate(runs):
-                group.start_soon(run_one, index, run)
+                await group.start(run_one, index, run)
         return [results[index] for index in range(len(runs))]
 
     async def _run(self, agent: Agent[Any], lock: anyio.Lock | None, run: PoolRun) -> Result:
@@ -323,6 +324,11 @@ class AgentPool:
         return is_acquired
 
 
+def _check_cap(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigurationError(f"max_concurrency must be an integer of 1 or more, got {value!r:.100}")
+
+
 def _copied(given: AgentRunInput) -> Conversation:
     return Conversation(prepare_run_input(given).messages)
 
@@ -354,5 +360,5 @@ async def _result(agent: Agent[Any], run: PoolRun) -> Result:
 
 
 def _failed(run: PoolRun, error: Exception, kind: ErrorKind) -> Result:
-    identity = RunIdentity(new_run_id(), trace_id=new_trace_id(), root_span_id=new_span_id())
-    return failed_result(RunEnvironment(identity=identity, budget=BudgetScope(run.agent)), error, kind=kind)
+    environment = RunEnvironment(identity=new_identity(), budget=BudgetScope(run.agent))
+    return failed_result(environment, error, kind=kind)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..adapters import LLMAdapter, LLMChatOptions, LLMResponse, LLMToolDef, ModelCall
+from ..adapters import LLMAdapter, LLMChatOptions, LLMResponse, ModelCall
 from ..errors import StructuredOutputValidationError
 from ..messages import Conversation, LLMMessage, ToolUseBlock, copy_blocks
 from ..outcome import StopReason
@@ -69,7 +69,7 @@ class AgentRunner:
         self._asides = 0
         self._context = open_context(config.context_strategy, config.compress_tool_results, agent=config.name)
         self._loops = None if config.loop_detection is None else LoopDetector(config.loop_detection, agent=config.name)
-        self._options = chat_options(config, adapter, self._tools, self._output)
+        self._options = chat_options(config, adapter, tools, self._output)
         self._landing: Landing | None = None
         if isinstance(config.wrap_up, WrapUp):
             self._landing = Landing(config, config.wrap_up, environment.budget, self.model.meter)
@@ -89,7 +89,7 @@ class AgentRunner:
             turn = self._new_turn()
             calls = await self._ask(turn, self._options, self._environment.phase)
             over = scope.overrun() is not None
-            warning = None if over else await self._loop_warning(calls, turn)
+            warning = None if over or self._loops is None else await self._loop_warning(self._loops, calls, turn)
             if progress.stop_reason == "loop":
                 progress.close(_IN_A_LOOP)
                 return
@@ -100,7 +100,8 @@ class AgentRunner:
                 await self._tools.run_turn(calls, progress)
             last = self._last_turn() if calls and not over else None
             # The model would never see what the calls of a run over budget come to, so they are not made.
-            await self._close_turn(turn, _OVER_BUDGET, warning, last)
+            if calls or warning or turn is not None:
+                await self._close_turn(turn, _OVER_BUDGET, warning, last)
             if last is not None:
                 await self._wrap_up(last)
                 return
@@ -142,16 +143,16 @@ class AgentRunner:
         sink = self._environment.sink
         return None if sink is None else TurnSink(sink, self._config.name, self._progress.turns)
 
-    async def _loop_warning(self, calls: list[ToolUseBlock], turn: TurnSink | None) -> str | None:
+    async def _loop_warning(
+        self, loops: LoopDetector, calls: list[ToolUseBlock], turn: TurnSink | None
+    ) -> str | None:
         """Return the warning that a repeating agent gets, if any; set the stop reason when the run has to end."""
-        if self._loops is None:
-            return None
-        info = self._loops.record(calls, self._progress.output())
+        info = loops.record(calls, self._progress.output())
         if info is None:
             return None
         if turn is not None:
             await turn.tell_loop(info)
-        action = await self._loops.decide(info)
+        action = await loops.decide(info)
         if action == "terminate":
             self._progress.stop_reason = "loop"
         return loop_warning(info) if action == "inject" else None
@@ -226,7 +227,7 @@ class AgentRunner:
 
 
 def chat_options(
-    config: AgentConfig, adapter: LLMAdapter, tools: ToolSeam, output: OutputFormat[Any] | None
+    config: AgentConfig, adapter: LLMAdapter, tools: Sequence[Tool], output: OutputFormat[Any] | None
 ) -> LLMChatOptions:
     """Return the options of an agent's model calls.
 
@@ -237,13 +238,12 @@ def chat_options(
         output: What the answer has to be.
     """
     native = output is not None and getattr(getattr(adapter, "capabilities", None), "structured_output", False)
-    definitions = tools.registry.definitions()
-    made_for = (adapter.name, native, definitions)
+    made_for = (adapter.name, native, tools)
     kept = config.__dict__.get(_OPTIONS)
     if kept is not None and kept[0] == made_for:
         options: LLMChatOptions = kept[1]
         return options  # they are frozen, so the runs of a definition may share them
-    options = _make_options(config, adapter.name, definitions, output, native=native)
+    options = _make_options(config, adapter.name, tools, output, native=native)
     config.__dict__[_OPTIONS] = made_for, options
     return options
 
@@ -251,7 +251,7 @@ def chat_options(
 def _make_options(
     config: AgentConfig,
     adapter_name: str,
-    definitions: tuple[LLMToolDef, ...],
+    tools: Sequence[Tool],
     output: OutputFormat[Any] | None,
     *,
     native: bool,
@@ -264,7 +264,7 @@ def _make_options(
     return LLMChatOptions(
         model=adapter_name if config.model is None else config.model,
         system_prompt=prompt,
-        tools=definitions,
+        tools=tuple(item.definition for item in tools),
         max_tokens=config.max_tokens,
         output_schema=output.schema if output is not None and native else None,
         **sampling,

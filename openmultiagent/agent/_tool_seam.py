@@ -55,7 +55,7 @@ class ToolSeam:
     def __init__(self, config: AgentConfig, environment: RunEnvironment, tools: Sequence[Tool]) -> None:
         self._config = config
         self._environment = environment
-        self.registry = ToolRegistry(tools)
+        self._tools = tools
         self.refused: LimitExceededError | None = None
         """Why a call was not made, when the run had no more of them."""
         self._admissions: dict[str, LimitExceededError | None] = {}
@@ -66,7 +66,7 @@ class ToolSeam:
         # Made when the first tool is called, since most runs call none.
         config, inherited = self._config, self._environment.on_tool_call
         return ToolExecutor(
-            self.registry,
+            ToolRegistry(self._tools),
             max_concurrency=config.max_parallel_tools,
             max_output_chars=config.max_tool_output_chars,
             on_tool_call=inherited if config.on_tool_call is None else config.on_tool_call,

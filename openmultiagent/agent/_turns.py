@@ -45,6 +45,7 @@ class RunProgress:
         self.closed_early: list[ToolResultBlock] = []
         """Results that a stream has not been told of."""
         self._input_length = len(messages)
+        self._answer: LLMMessage | None = None
         self._open: dict[str, ToolUseBlock] = {}
         self._finished: dict[str, ToolResultBlock] = {}
 
@@ -57,7 +58,7 @@ class RunProgress:
         Raises:
             InvalidMessageError: The adapter returned something that is no assistant turn.
         """
-        message = self.conversation.add(Role.ASSISTANT, content)
+        message = self._answer = self.conversation.add(Role.ASSISTANT, content)
         calls = [block for block in message.content if isinstance(block, ToolUseBlock)]
         self._open = {}
         for call in calls:
@@ -114,8 +115,6 @@ class RunProgress:
 
     def output(self) -> str:
         """Return the text of the last assistant turn, without its reasoning."""
-        for index in range(len(self.conversation) - 1, self._input_length - 1, -1):
-            message = self.conversation[index]
-            if message.role == Role.ASSISTANT:
-                return "".join(block.text for block in message.content if isinstance(block, TextBlock))
-        return ""
+        content = [] if self._answer is None else self._answer.content
+        texts = [block.text for block in content if isinstance(block, TextBlock)]
+        return texts[0] if len(texts) == 1 else "".join(texts)

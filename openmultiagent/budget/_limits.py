@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -85,8 +85,7 @@ class Remaining:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostEstimateContext:
+class CostEstimateContext(NamedTuple):
     """What a model call's price may depend on, besides its usage."""
 
     agent: str

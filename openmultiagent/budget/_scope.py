@@ -26,6 +26,8 @@ __all__ = ["HARD_MAX_TOKENS", "BudgetError", "BudgetScope", "PendingCall"]
 BudgetError = TokenBudgetExceededError | CostBudgetExceededError | LimitExceededError
 """What is raised at a limit."""
 
+_MODES = get_args(BudgetMode)
+
 HARD_MAX_TOKENS = 4096
 """The most tokens of an answer in hard mode, when nobody has said how many it may have."""
 
@@ -75,7 +77,8 @@ class BudgetScope:
         self.mode: BudgetMode = mode if parent is None else parent.mode
         if estimate_cost is None and parent is not None:
             self.estimate_cost = parent.estimate_cost
-        self._check_sense()
+        if self.mode not in _MODES or self.limits.cost is not None:
+            self._check_sense()
         self.usage = NO_USAGE
         self.cost = 0.0
         self.requests = 0
@@ -87,7 +90,7 @@ class BudgetScope:
         """The same for cost."""
         self.started: float | None = None
         """When the clock of this scope was started, in ``time.monotonic()``."""
-        self._entries: dict[tuple[str, str, str, str], UsageEntry] = {}
+        self._entries: dict[CostEstimateContext, UsageEntry] = {}
         # Asked before every call, so answered without walking up the tree.
         self._is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent._is_limited)  # noqa: SLF001 - its own class
         holds = self.limits.tokens is not None or self.limits.cost is not None
@@ -95,9 +98,9 @@ class BudgetScope:
         """Whether calls have to be made by ``reserve``: hard mode, with a token or cost limit here or above."""
 
     def _check_sense(self) -> None:
-        if self.mode not in get_args(BudgetMode):
+        if self.mode not in _MODES:
             raise ConfigurationError(f"budget_mode must be 'soft' or 'hard', got {self.mode!r:.100}")
-        if self.limits.cost is not None and self.estimate_cost is None:
+        if self.estimate_cost is None:
             raise ConfigurationError(
                 f"{self.name!r} has a cost budget but nothing that prices a call:"
                 " pass estimate_cost=(usage, context) -> float"
@@ -167,9 +170,10 @@ class BudgetScope:
             CostBudgetExceededError: As ``check``.
             LimitExceededError: As ``check``.
         """
-        self.check()
-        self.charge(requests=1)
-        return PendingCall(self, context)
+        if self._is_limited:
+            self.check()
+        self._count_request(1)
+        return PendingCall(self, context, 0, 0.0, None)
 
     def reserve(
         self, context: CostEstimateContext, *, input_tokens: int, max_tokens: int | None, writes_cache: bool = False
@@ -202,8 +206,8 @@ class BudgetScope:
             cost = self.price(most, context)
         self._refuse_without_room(most.total_tokens, cost)
         self._hold(most.total_tokens, cost)
-        self.charge(requests=1)
-        return PendingCall(self, context, tokens=most.total_tokens, cost=cost, max_tokens=output)
+        self._count_request(1)
+        return PendingCall(self, context, most.total_tokens, cost, output)
 
     def begin_tool_call(self) -> LimitExceededError | None:
         """Count one more tool call, or return why there may be none."""
@@ -277,6 +281,12 @@ class BudgetScope:
             if limits.cost is not None and scope.cost + scope.reserved_cost + cost > limits.cost:
                 raise _cost_error(scope, limits.cost, needed=cost)
 
+    def _count_request(self, number: int) -> None:
+        scope: BudgetScope | None = self
+        while scope is not None:
+            scope.requests += number
+            scope = scope.parent
+
     def _hold(self, tokens: int, cost: float) -> None:
         scope: BudgetScope | None = self
         while scope is not None:
@@ -286,15 +296,14 @@ class BudgetScope:
             scope = scope.parent
 
     def _book(self, context: CostEstimateContext, usage: TokenUsage, cost: float) -> None:
-        key = (context.agent, context.model, context.provider, context.phase)
         fresh = _entry(context, usage, cost, 1)
         scope: BudgetScope | None = self
         while scope is not None:
             scope.usage = scope.usage + usage
             scope.cost += cost
-            old = scope._entries.get(key)  # noqa: SLF001 - its own class
+            old = scope._entries.get(context)  # noqa: SLF001 - its own class
             new = fresh if old is None else _entry(context, old.usage + usage, old.cost + cost, old.requests + 1)
-            scope._entries[key] = new  # noqa: SLF001 - its own class
+            scope._entries[context] = new  # noqa: SLF001 - its own class
             scope = scope.parent
 
     def _lineage(self) -> list[BudgetScope]:
@@ -321,10 +330,9 @@ class PendingCall:
         self,
         scope: BudgetScope,
         context: CostEstimateContext,
-        *,
-        tokens: int = 0,
-        cost: float = 0.0,
-        max_tokens: int | None = None,
+        tokens: int,
+        cost: float,
+        max_tokens: int | None,
     ) -> None:
         self._scope = scope
         self._context = context
@@ -354,7 +362,7 @@ class PendingCall:
     def withdraw(self) -> None:
         """Take the call back: nothing was sent."""
         self._release()
-        self._scope.charge(requests=-1)
+        self._scope._count_request(-1)  # noqa: SLF001 - the two are one mechanism
 
     def _release(self) -> None:
         if self._tokens:

@@ -64,7 +64,8 @@ class OnlineEvaluation:
         limit = self.max_evaluations_per_minute
         if limit is not None and limit < len(scorers):
             raise ConfigurationError(
-                f"OnlineEvaluation.max_evaluations_per_minute is {limit}, but one run needs {len(scorers)}, one a scorer"
+                f"OnlineEvaluation.max_evaluations_per_minute is {limit}, but one run needs {len(scorers)}: "
+                "one for each scorer"
             )
 
 

@@ -324,10 +324,11 @@ class EvaluationSink:
             if error is not None:
                 self._count_failure("evaluation_callback_failed", record.identity.run_id, error)
 
-    def _count_failure(self, event: str, run_id: str, error: BaseException, **fields: object) -> None:
+    def _count_failure(self, event: str, run_id: str, error: BaseException, *, scorer: str | None = None) -> None:
         with self._lock:
             self._stats.failed += 1
-        self._warnings.warning(event, run_id=run_id, error=describe_error(error), **fields)
+        fields = {} if scorer is None else {"scorer": scorer}
+        self._warnings.warning(event, reason="", run_id=run_id, error=describe_error(error), **fields)
 
 
 async def _attempt(work: Callable[[], Awaitable[object]]) -> BaseException | None:

@@ -16,7 +16,7 @@ from ._copy import copy_messages
 from ._faults import Fault
 from ._json import check_unicode
 from ._models import ContentBlock, LLMMessage, Role, TextBlock
-from ._validation import as_list, is_sequence, read_messages
+from ._validation import as_list, is_sequence, read_content, read_messages
 
 __all__ = [
     "AgentPromptInput",
@@ -90,9 +90,13 @@ class Conversation(Sequence[LLMMessage]):
         Raises:
             InvalidMessageError: They are no such message.
         """
-        # Not the constructor: what it checks, the walk in `append` checks as well.
-        self.append(assemble(LLMMessage, {"role": role, "content": content}))
-        return self._messages[-1]
+        try:
+            blocks = read_content(content, role)
+        except Fault as fault:
+            raise fault.at(f"messages[{len(self._messages)}]") from None
+        message = assemble(LLMMessage, {"role": role, "content": blocks})
+        self._messages.append(message)
+        return message
 
     def extend(self, messages: Iterable[LLMMessage]) -> None:
         """Add messages, which belong to the conversation from now on; all or none.
@@ -110,7 +114,7 @@ class Conversation(Sequence[LLMMessage]):
         return copy_messages(self._messages)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreparedRunInput:
     """The input of a run, checked and copied."""
 
@@ -165,7 +169,8 @@ def prepare_run_input(input: object, *, backend_kind: str | None = None) -> Prep
         InvalidMessageError: It is neither, or the backend cannot take it.
     """
     if isinstance(input, str):
-        return PreparedRunInput([_user_turn(input)], structured=False, prompt=str.__str__(input))
+        prompt = str.__str__(input)
+        return PreparedRunInput([_user_turn(prompt)], structured=False, prompt=prompt)
     messages = coerce_messages(input)
     if not messages:
         raise InvalidMessageError(
@@ -186,7 +191,7 @@ def prepare_prompt_input(input: object, *, backend_kind: str | None = None) -> L
         InvalidMessageError: It is neither, or the backend cannot take it.
     """
     if isinstance(input, str):
-        return _user_turn(input)
+        return _user_turn(str.__str__(input))
     content = list(input) if is_sequence(input) else input  # what is no sequence is refused with its path below
     turn = coerce_messages([{"role": Role.USER, "content": content}])
     _refuse_for_backend(backend_kind)
@@ -204,10 +209,11 @@ def user_turn(prompt: str) -> LLMMessage:
 
 
 def _user_turn(prompt: str) -> LLMMessage:
-    try:
-        check_unicode(prompt)
-    except Fault as fault:
-        raise fault.at("messages[0].content[0].text") from None
+    if not prompt.isascii():
+        try:
+            check_unicode(prompt)
+        except Fault as fault:
+            raise fault.at("messages[0].content[0].text") from None
     return user_turn(prompt)
 
 

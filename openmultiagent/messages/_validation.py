@@ -36,7 +36,7 @@ from ._reading import (
     same_or_made,
 )
 
-__all__ = ["as_list", "is_sequence", "read_message", "read_messages"]
+__all__ = ["as_list", "is_sequence", "read_content", "read_message", "read_messages"]
 
 _ROLES: Mapping[object, Role] = {role.value: role for role in Role}
 _DETAILS: Mapping[object, ImageDetail] = {detail.value: detail for detail in ImageDetail}
@@ -117,6 +117,19 @@ def _read_message(value: object) -> LLMMessage:
     role = _ROLES.get(given) if isinstance(given, str) else None
     if role is None:
         raise Fault(f"must be one of {', '.join(Role)}", ".role")
+    return same_or_made(value, LLMMessage, {"role": role, "content": read_content(content, role)})
+
+
+def read_content(content: list[Any] | tuple[Any, ...], role: Role) -> list[ContentBlock]:
+    """Return the valid blocks of a message: the same list when all of them are models already, else another one.
+
+    Args:
+        content: Blocks or mappings like blocks.
+        role: Who speaks, which decides on the kinds of blocks.
+
+    Raises:
+        Fault: One is not valid, or may not stand there.
+    """
     allowed = _ALLOWED[role]
     blocks: list[ContentBlock] = []
     same = type(content) is list
@@ -131,7 +144,7 @@ def _read_message(value: object) -> LLMMessage:
         same = same and block is item
     if role is Role.TOOL and not blocks:
         raise Fault("must have at least one tool_result block in a tool message", ".content")
-    return same_or_made(value, LLMMessage, {"role": role, "content": content if same else blocks})
+    return content if same else blocks  # type: ignore[return-value]  # a list, if it is the same
 
 
 def _misplaced(kind: str, role: Role) -> Fault:
@@ -140,6 +153,8 @@ def _misplaced(kind: str, role: Role) -> Fault:
 
 
 def _read_block(value: object) -> ContentBlock:
+    if type(value) is TextBlock and _is_plain(value.__dict__):
+        return value
     fields = fields_of(value)
     kind = None if fields is None else kind_of(fields)
     if fields is None or kind is None:
@@ -150,6 +165,12 @@ def _read_block(value: object) -> ContentBlock:
         shown = replace_lone_surrogates(kind[:100])  # an error must be fit for a log
         raise Fault(f'"{shown}" is not supported; known: {", ".join(_READERS)}', ".type")
     return reader(value, fields)
+
+
+def _is_plain(fields: Fields) -> bool:
+    """Say whether a text block needs no further look, as by far the most blocks."""
+    text, kind = fields.get("text"), fields.get("type")
+    return type(text) is str and text.isascii() and type(kind) is str and kind == "text"
 
 
 def _read_text_block(value: object, fields: Fields) -> TextBlock:

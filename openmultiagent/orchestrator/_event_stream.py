@@ -19,7 +19,7 @@ from ..events import Event
 __all__ = ["EventReaders", "EventStream"]
 
 _MAILBOX = 1024
-"""Events that may wait for a reader. Then the oldest is dropped, so that the last event of a run always gets through."""
+"""Events that may wait for a reader. Then the oldest is dropped, so that a run's last event always gets through."""
 
 _CHECKPOINT_EVERY = 16
 """Events after which a reader lets others run: taking an event that is there already never yields."""

@@ -6,11 +6,9 @@ agent inside it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import anyio
 
 from .._middleware import compose_run, isolate_results
 from ..adapters import AdapterOwner, ModelMiddleware
@@ -21,6 +19,7 @@ from ..events import EventBus
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
 from ..tracing import Tracing
+from ._progress import Progress
 from ._steps import RunSteps, copy_middleware_result
 
 __all__ = ["Machinery", "execute"]
@@ -33,6 +32,7 @@ class Machinery:
     """What all runs of an orchestrator have in common."""
 
     evaluation: EvaluationSink
+    progress: Progress
     tracing: Tracing
     adapters: AdapterOwner
     middleware: Sequence[RunMiddleware]
@@ -88,36 +88,4 @@ async def execute(
     if machinery.evaluation.is_active:
         ours.insert(0, machinery.evaluation.around)
     operation = compose_run([*ours, *user], core)
-    return await _with_listeners(bus, lambda: operation(call))
-
-
-async def _with_listeners(bus: EventBus, operation: Callable[[], Awaitable[Result]]) -> Result:
-    if bus.needs_service:
-        return await _served(bus, operation)
-    try:
-        return await operation()
-    finally:
-        bus.close()
-        await _serve_leftovers(bus)
-
-
-async def _served(bus: EventBus, operation: Callable[[], Awaitable[Result]]) -> Result:
-    outcome: Result | BaseException
-    async with anyio.create_task_group() as group:
-        group.start_soon(bus.serve)
-        try:
-            outcome = await operation()
-        except anyio.get_cancelled_exc_class():
-            raise
-        except BaseException as error:  # noqa: BLE001 - raised below, outside the group, which would wrap it
-            outcome = error
-        finally:
-            bus.close()
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
-
-
-async def _serve_leftovers(bus: EventBus) -> None:
-    if bus.needs_service:  # a listener that looks plain has returned an awaitable
-        await bus.serve()
+    return await machinery.progress.serve_while(bus, lambda: operation(call))

@@ -11,33 +11,31 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-import anyio
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 from typing_extensions import TypeVar
 
-from .._detached import Detached
 from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
 from ..agent import AgentConfig, AgentStream, EventSink, RunCall, RunMiddleware, lease_adapter
-from ..budget import BudgetScope, CostEstimator, Limits
+from ..budget import BudgetMode, BudgetScope, CostEstimator, Limits, merge_limits
 from ..cancellation import CancelToken
 from ..egress import EgressPolicy, intersect_egress_policies, normalize_egress_policy
 from ..errors import ConfigurationError, PolicyError
 from ..evaluation import EvaluationSink, OnlineEvaluation
-from ..events import EventBus, EventListener
+from ..events import EventListener
 from ..identity import MetadataValue, RunIdentity, validate_metadata, validate_run_id
 from ..messages import AgentRunInput, prepare_run_input
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner, check_preset, default_preset
 from ..tracing import TraceContent, Tracing
+from ._event_stream import EventStream
 from ._execute import Machinery, execute
+from ._lifetime import Lifetime
+from ._progress import Progress
 
 __all__ = ["OpenMultiAgent"]
 
 T = TypeVar("T", default=Any)
-
-_DRAIN_TIMEOUT = 10.0
-"""Seconds that ``aclose`` gives to evaluations that are still queued."""
 
 
 class OpenMultiAgent:
@@ -53,6 +51,9 @@ class OpenMultiAgent:
         default_tool_preset: Tool preset of agents that have none and name no built-in tools.
         max_token_budget: The most tokens, in and out, that a run may use.
         max_cost_budget: The most that a run may cost, in the unit of ``estimate_cost``.
+        limits: The most that a run may use of anything: tokens, cost, model calls, tool calls, seconds.
+        budget_mode: ``soft`` looks at the limits before each model call; ``hard`` also holds the most that the call may
+            use, so that no limit on tokens or cost is exceeded.
         estimate_cost: Prices one model call: ``(usage, context) -> float``.
         on_progress: Told of every progress event; plain or async.
         listeners: Further ones.
@@ -79,6 +80,8 @@ class OpenMultiAgent:
         default_tool_preset: str | None = None,
         max_token_budget: int | None = None,
         max_cost_budget: float | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        budget_mode: BudgetMode = "soft",
         estimate_cost: CostEstimator | None = None,
         on_progress: EventListener | None = None,
         listeners: Sequence[EventListener] = (),
@@ -97,16 +100,20 @@ class OpenMultiAgent:
         self._defaults = {"provider": default_provider, "model": default_model, "adapter": default_adapter}
         self._tool_preset = check_preset(default_tool_preset)
         self._egress_policy = normalize_egress_policy(egress_policy)
-        self._limits = Limits(tokens=max_token_budget, cost=max_cost_budget)
+        self._limits = _limits(max_token_budget, max_cost_budget, limits)
         self._estimate_cost = estimate_cost
-        BudgetScope("OpenMultiAgent", self._limits, estimate_cost=estimate_cost)  # a cost budget needs prices
+        self._budget_mode: BudgetMode = budget_mode
+        BudgetScope(
+            "OpenMultiAgent", self._limits, estimate_cost=estimate_cost, mode=budget_mode
+        )  # does it make sense?
         _callables("on_tool_call", () if on_tool_call is None else (on_tool_call,))
         progress = () if on_progress is None else (on_progress,)
-        self._listeners = (*_callables("on_progress", progress), *_callables("listeners", listeners))
+        told = (*_callables("on_progress", progress), *_callables("listeners", listeners))
         self.evaluation = EvaluationSink(evaluation)
         """Online evaluation: ``await oma.evaluation.flush()``, ``oma.evaluation.stats()``."""
         self._machinery = Machinery(
             evaluation=self.evaluation,
+            progress=Progress(told),
             tracing=Tracing(tracer_provider, meter_provider, trace_content),
             adapters=AdapterOwner(create_adapter),
             middleware=_callables("middleware", middleware),
@@ -115,9 +122,14 @@ class OpenMultiAgent:
             on_tool_call=on_tool_call,
             toolsets=ToolsetOwner(),
         )
-        self._background: Detached[None] | None = None
+        self._lifetime = Lifetime(self._machinery)
 
-    def run_agent(
+    @property
+    def dropped_events(self) -> int:
+        """Progress events that async listeners and consumers of ``events`` were too slow for."""
+        return self._machinery.progress.dropped
+
+    def run_agent(  # noqa: PLR0913 - the front door; all by keyword
         self,
         config: AgentConfig[T] | Mapping[str, Any],
         input: AgentRunInput,  # noqa: A002 - the pinned name
@@ -126,6 +138,7 @@ class OpenMultiAgent:
         metadata: Mapping[str, MetadataValue] | None = None,
         max_token_budget: int | None = None,
         max_cost_budget: float | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
         cancel: CancelToken | None = None,
     ) -> Coroutine[Any, Any, AgentRunResult[T]]:
@@ -138,6 +151,7 @@ class OpenMultiAgent:
             metadata: Up to 32 flat entries, echoed on the result and put on the run's span.
             max_token_budget: Narrows the run's token budget.
             max_cost_budget: Narrows the run's cost budget.
+            limits: Narrows the run's limits.
             egress_policy: Narrows the addresses that the provider may be reached at.
             cancel: Stops the run, which then returns a result with status ``cancelled``.
 
@@ -145,12 +159,12 @@ class OpenMultiAgent:
             InvalidMessageError: The input is no conversation.
             ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
         """
-        limits = Limits(tokens=max_token_budget, cost=max_cost_budget)
-        agent, call = self._prepare(config, input, run_id, metadata, limits, egress_policy)
-        bus = EventBus(call.identity.run_id, self._listeners)
+        own = _limits(max_token_budget, max_cost_budget, limits)
+        agent, call = self._prepare(config, input, run_id, metadata, own, egress_policy)
+        bus = self._machinery.progress.bus(call.identity.run_id)
         return execute(self._machinery, call, agent, bus, cancel=cancel)
 
-    def stream_agent(
+    def stream_agent(  # noqa: PLR0913 - the front door; all by keyword
         self,
         config: AgentConfig[T] | Mapping[str, Any],
         input: AgentRunInput,  # noqa: A002 - the pinned name
@@ -159,6 +173,7 @@ class OpenMultiAgent:
         metadata: Mapping[str, MetadataValue] | None = None,
         max_token_budget: int | None = None,
         max_cost_budget: float | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
         cancel: CancelToken | None = None,
     ) -> AgentStream[T]:
@@ -171,6 +186,7 @@ class OpenMultiAgent:
             metadata: As for ``run_agent``.
             max_token_budget: As for ``run_agent``.
             max_cost_budget: As for ``run_agent``.
+            limits: As for ``run_agent``.
             egress_policy: As for ``run_agent``.
             cancel: As for ``run_agent``.
 
@@ -178,36 +194,94 @@ class OpenMultiAgent:
             InvalidMessageError: The input is no conversation.
             ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
         """
-        limits = Limits(tokens=max_token_budget, cost=max_cost_budget)
-        agent, call = self._prepare(config, input, run_id, metadata, limits, egress_policy)
-        machinery, listeners = self._machinery, self._listeners
+        own = _limits(max_token_budget, max_cost_budget, limits)
+        agent, call = self._prepare(config, input, run_id, metadata, own, egress_policy)
+        machinery = self._machinery
 
         async def runner(sink: EventSink) -> AgentRunResult[T]:
-            bus = EventBus(call.identity.run_id, listeners)
+            bus = machinery.progress.bus(call.identity.run_id)
             return await execute(machinery, call, agent, bus, cancel=cancel, sink=sink)
 
         return AgentStream(call.identity.run_id, runner)
 
+    def run_agent_sync(  # noqa: PLR0913 - the front door; all by keyword
+        self,
+        config: AgentConfig[T] | Mapping[str, Any],
+        input: AgentRunInput,  # noqa: A002 - the pinned name
+        *,
+        run_id: str | None = None,
+        metadata: Mapping[str, MetadataValue] | None = None,
+        max_token_budget: int | None = None,
+        max_cost_budget: float | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
+        cancel: CancelToken | None = None,
+    ) -> AgentRunResult[T]:
+        """Run one agent and wait for it: ``run_agent`` for scripts, threads and notebooks.
+
+        The run goes on in a background thread, which the first call starts. As inside ``async with``, connections are
+        kept and finished runs are evaluated from then on, until ``aclose_sync``, ``aclose`` or the end of the process.
+        Where an event loop is running, the call blocks it.
+
+        Args:
+            config: As for ``run_agent``.
+            input: As for ``run_agent``.
+            run_id: As for ``run_agent``.
+            metadata: As for ``run_agent``.
+            max_token_budget: As for ``run_agent``.
+            max_cost_budget: As for ``run_agent``.
+            limits: As for ``run_agent``.
+            egress_policy: As for ``run_agent``.
+            cancel: As for ``run_agent``.
+
+        Raises:
+            InvalidMessageError: The input is no conversation.
+            ConfigurationError: Anything else is wrong that shows without running, or the caller is itself part of such
+                a run, on the thread's event loop.
+        """
+        return self._lifetime.run_sync(
+            lambda: self.run_agent(
+                config,
+                input,
+                run_id=run_id,
+                metadata=metadata,
+                max_token_budget=max_token_budget,
+                max_cost_budget=max_cost_budget,
+                limits=limits,
+                egress_policy=egress_policy,
+                cancel=cancel,
+            ),
+            instead="await oma.run_agent(...)",
+        )
+
+    def events(self, run_id: str | None = None) -> EventStream:
+        """Return the progress events from now on, for one consumer: ``async for event in oma.events()``.
+
+        It ends when the orchestrator is closed. At most 1,024 events wait; then the oldest are dropped and counted.
+
+        Args:
+            run_id: Only those of the run with this id, which need not have begun; it ends with that run's last event.
+        """
+        return self._machinery.progress.stream(run_id)
+
     async def aclose(self) -> None:
-        """Judge what is queued for evaluation, at most ten seconds, and close kept connections."""
-        self.evaluation.close()
-        with anyio.move_on_after(_DRAIN_TIMEOUT + 1, shield=True):
-            await self.evaluation.flush(_DRAIN_TIMEOUT)
-            if self._background is not None:
-                self._background.cancel()
-                await self._background.wait()
-                self._background = None
-        try:
-            await self._machinery.toolsets.aclose()
-        finally:
-            await self._machinery.adapters.aclose()
+        """Judge what is queued for evaluation, at most ten seconds, and close what is kept.
+
+        It may be called again, and on another event loop. Runs still work afterwards, as they do without ``async
+        with``; they are not evaluated.
+        """
+        await self._lifetime.aclose()
+
+    def aclose_sync(self) -> None:
+        """Do what ``aclose`` does, and wait for it.
+
+        Raises:
+            ConfigurationError: The caller is itself part of a synchronous run, on the thread's event loop.
+        """
+        self._lifetime.aclose_sync()
 
     async def __aenter__(self) -> Self:
-        self._machinery.adapters.is_open = True
-        self._machinery.toolsets.start()
-        if self.evaluation.is_active and self._background is None:
-            self._background = Detached(self.evaluation.serve)
-            self._background.start()
+        self._lifetime.enter()
         return self
 
     async def __aexit__(
@@ -227,17 +301,14 @@ class OpenMultiAgent:
         agent = self._with_defaults(AgentConfig.of(config), normalize_egress_policy(egress_policy))
         source = prepare_run_input(input)
         identity = RunIdentity(validate_run_id(run_id))
-        limits = Limits(
-            tokens=_least(self._limits.tokens, own.tokens, agent.max_token_budget),
-            cost=_least(self._limits.cost, own.cost),
-        )
+        limits = merge_limits(self._limits, own, _limits(agent.max_token_budget, None, None))
         with suppress(PolicyError):  # what a policy forbids is the result of a run
             lease_adapter(agent, self._machinery.adapters)  # a missing model or an unknown provider shows here
         call = RunCall(
             kind="agent",
             name=agent.name,
             identity=identity,
-            budget=BudgetScope(agent.name, limits, estimate_cost=self._estimate_cost),
+            budget=BudgetScope(agent.name, limits, estimate_cost=self._estimate_cost, mode=self._budget_mode),
             source=source,
             config=agent,
             metadata=validate_metadata(metadata),
@@ -262,8 +333,8 @@ class OpenMultiAgent:
         return agent.replace(**changes) if changes else agent
 
 
-def _least(*limits: Any) -> Any:
-    return min((limit for limit in limits if limit is not None), default=None)
+def _limits(tokens: int | None, cost: float | None, limits: Limits | Mapping[str, Any] | None) -> Limits:
+    return merge_limits(limits, None if tokens is None and cost is None else Limits(tokens=tokens, cost=cost))
 
 
 def _callables(name: str, items: Sequence[Callable[..., Any]]) -> tuple[Any, ...]:

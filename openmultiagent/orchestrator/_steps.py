@@ -22,7 +22,8 @@ from ..agent import (
     failed_result,
     input_payload,
 )
-from ..errors import ConfigurationError, CostBudgetExceededError, TokenBudgetExceededError
+from ..budget import BudgetError
+from ..errors import ConfigurationError
 from ..events import EventBus
 from ..outcome import AgentRunResult, classify_failure, copy_result
 
@@ -69,14 +70,16 @@ class RunSteps:
             call: The run.
             call_next: The rest of it.
         """
-        result = (await call_next()).replace(token_usage=call.budget.usage)
-        overrun = call.budget.overrun()
+        budget = call.budget
+        budget.start()
+        result = (await call_next()).replace(token_usage=budget.usage, usage_report=budget.usage_report())
+        overrun = budget.overrun()
         if overrun is not None and result.status.code != "budget_exhausted":
             status, info = classify_failure(overrun, attempt=call.identity.attempt)
             result = result.replace(success=False, status=status, stop_reason="budget", error_info=info, error=overrun)
         if result.status.code == "budget_exhausted":
             error = result.error
-            if isinstance(error, TokenBudgetExceededError | CostBudgetExceededError):
+            if isinstance(error, BudgetError):
                 self._bus.emit(BudgetExceeded(agent=call.name, payload=error))
         return result
 

@@ -18,6 +18,7 @@ from ..errors import ConfigurationError
 
 __all__ = ["LoopThread"]
 
+sniffio: Any
 try:
     import sniffio
 except ModuleNotFoundError:  # then there is no trio either

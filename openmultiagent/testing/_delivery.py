@@ -37,13 +37,19 @@ class ClientLeftError(Exception):
 
 
 class Gate:
-    """Where responses wait, until they are let go on or their client leaves."""
+    """Where responses wait, until they are let go on or their client leaves.
 
-    def __init__(self) -> None:
-        self.client_left = threading.Event()
-        self.pausing = threading.Event()
+    Args:
+        client_left: Set when a client leaves.
+        pausing: Set when a response pauses.
+    """
+
+    def __init__(self, client_left: threading.Event, pausing: threading.Event) -> None:
+        self._client_left = client_left
+        self._pausing = pausing
         # A socket can be waited for together with that of the client, which an event cannot.
         self._receiver, self._sender = socket.socketpair()
+        self._sender.setblocking(False)  # one byte always fits
         self._released = False
 
     def release(self) -> None:
@@ -86,7 +92,7 @@ class Gate:
         Raises:
             ClientLeftError: The client is gone.
         """
-        self.pausing.set()
+        self._pausing.set()
         self.wait(connection, None)
 
     def leave(self) -> None:
@@ -95,7 +101,7 @@ class Gate:
         Raises:
             ClientLeftError: Always.
         """
-        self.client_left.set()
+        self._client_left.set()
         raise ClientLeftError
 
 
@@ -160,7 +166,7 @@ class Delivery:
             body = json.dumps(forms.whole(), ensure_ascii=False).encode()
             half = len(body) // 2
             pieces, failure = [body[:half], body[half:]], b""
-            sent = pieces if served.end_after is None else pieces[: served.end_after]
+            sent = pieces if served.end_after is None else pieces[: min(served.end_after, 1)]
             self._begin(200, _JSON, served.headers, length=sum(map(len, sent)))
         self._deliver(served, pieces, failure)
 
@@ -171,9 +177,9 @@ class Delivery:
         return replace(answer, id=answer.id or answer_id, model=answer.model or model)
 
     def _deliver(self, served: Served, pieces: Sequence[bytes], failure: bytes) -> None:
-        last = len(pieces)
-        ends = {min(at, last) for at in (served.cut_after, served.end_after, served.fail_after) if at is not None}
-        stop = min(ends, default=last)
+        last = len(pieces) if self._chunked else 1  # a whole answer breaks in its middle, at the latest
+        ends = [at for at in (served.cut_after, served.end_after, served.fail_after) if at is not None]
+        stop = min(ends[0], last) if ends else len(pieces)
         for number in range(stop + 1):
             self._wait(served.piece_delay if number else served.body_delay)
             if served.pause_after is not None and number == min(served.pause_after, last):

@@ -30,6 +30,7 @@ __all__ = ["FakeProviderServer"]
 _IDLE_SECONDS = 60.0
 """How long a connection may be idle before the server closes it."""
 
+_Answer = Callable[["_Handler", Gate, str, bytes], None]
 _Protocol = Literal["openai", "openai-responses", "anthropic", "gemini", "unknown"]
 
 
@@ -65,10 +66,9 @@ class FakeProviderServer:
         """What the server was sent, in the order in which it came."""
         self.complaints: list[str] = []
         """What the strict mode refused requests for."""
-        self._gate = Gate()
-        self.client_left = self._gate.client_left
+        self.client_left = threading.Event()
         """Set when a client closed its connection before it had its whole answer."""
-        self.pausing = self._gate.pausing
+        self.pausing = threading.Event()
         """Set when the server pauses in the middle of an answer, or says nothing."""
         self._strict = strict
         self._api_key = api_key
@@ -85,14 +85,18 @@ class FakeProviderServer:
             )
         else:
             self._replies = [reply if callable(reply) else step_of(reply) for reply in responses]
-        self._listener = _Listener(self._answer)
-        self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.01,), daemon=True)
+        self._running: _Running | None = None
 
     @property
     def url(self) -> str:
-        """The address of the server."""
-        host, port = self._listener.server_address[:2]
-        return f"http://{host!s}:{port}"
+        """The address of the server.
+
+        Raises:
+            ConfigurationError: It was not started.
+        """
+        if self._running is None:
+            raise ConfigurationError("the server has no address before it is started: use it with `with`")
+        return self._running.url
 
     @property
     def openai_url(self) -> str:
@@ -111,7 +115,8 @@ class FakeProviderServer:
 
     def release(self) -> None:
         """Let every answer go on that pauses or waits, now and later."""
-        self._gate.release()
+        if self._running is not None:
+            self._running.gate.release()
 
     async def wait_until_client_left(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - it is the thread that waits
         """Wait until a client closed its connection before it had its whole answer.
@@ -136,17 +141,14 @@ class FakeProviderServer:
         await _set(self.pausing, timeout, "the server does not pause")
 
     def start(self) -> None:
-        """Start the server; ``with`` does it."""
-        self._thread.start()
+        """Start the server, once; ``with`` does it."""
+        if self._running is None:
+            self._running = _Running(self._answer, Gate(self.client_left, self.pausing))
 
     def close(self) -> None:
         """Stop the server and close its connections; ``with`` does it."""
-        self.release()
-        self._listener.shutdown()
-        self._listener.close_connections()
-        self._listener.server_close()
-        self._thread.join()
-        self._gate.close()
+        if self._running is not None:
+            self._running.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -167,14 +169,14 @@ class FakeProviderServer:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self.close)
 
-    def _answer(self, handler: _Handler, path: str, raw: bytes) -> None:
+    def _answer(self, handler: _Handler, gate: Gate, path: str, raw: bytes) -> None:
         with self._lock:
             request = _request(handler, path, raw, number=len(self.requests) + 1)
             self.requests.append(request)
             reply = self._refusal(request) or self._next()
         # Outside the lock: a function of the script may take its time.
         step = step_of(reply(request) if callable(reply) else reply)
-        Delivery(handler, self._gate, request).send(step)
+        Delivery(handler, gate, request).send(step)
 
     def _refusal(self, request: FakeRequest) -> Refused | None:
         if request.protocol == "unknown":
@@ -201,6 +203,30 @@ class FakeProviderServer:
         return Refused(
             400, f"the script has {held}, and this is request {self._served}: add a response", type="script_exhausted"
         )
+
+
+class _Running:
+    """The server while it runs: its socket, its thread, and where answers wait."""
+
+    def __init__(self, answer: _Answer, gate: Gate) -> None:
+        self.gate = gate
+        self._closed = False
+        self._listener = _Listener(lambda handler, path, raw: answer(handler, gate, path, raw))
+        host, port = self._listener.server_address[:2]
+        self.url = f"http://{host!s}:{port}"
+        self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.gate.release()
+        self._listener.shutdown()
+        self._listener.close_connections()
+        self._listener.server_close()
+        self._thread.join()
+        self.gate.close()
 
 
 class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import cast
+from typing import Any, Self, cast
 
 import anyio
 
@@ -118,6 +118,9 @@ class ScriptedAdapter:
 
     async def aclose(self) -> None:
         """Do nothing: there is nothing to close."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
     async def _begin(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> Iterator[_Step]:
         checked = coerce_messages(messages)

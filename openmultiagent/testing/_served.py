@@ -103,7 +103,8 @@ class Silence:
 class Served:
     """An answer together with the way it is delivered.
 
-    Times are in seconds. A *piece* is one event of a stream; a whole answer counts as two halves.
+    Times are in seconds. A *piece* is one event of a stream, or one half of a whole answer, which breaks or pauses in
+    its middle at the latest.
     """
 
     content: str | Sequence[ContentBlock] | LLMResponse = ""

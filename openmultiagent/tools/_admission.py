@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import count
 
@@ -87,7 +86,8 @@ class _Waiter:
 class CallLine:
     """Lets shared calls run together and an exclusive one alone, in the order of their places.
 
-    A shared call that comes after a waiting exclusive one waits, too, so that nobody waits for ever.
+    Whoever was let in has to ``leave``. A shared call that comes after a waiting exclusive one waits, too, so that
+    nobody waits for ever.
     """
 
     def __init__(self) -> None:
@@ -96,27 +96,27 @@ class CallLine:
         self._waiting: list[tuple[int, int, _Waiter]] = []
         self._arrivals = count()
 
-    @asynccontextmanager
-    async def hold(self, place: int | None, *, exclusive: bool, ordered: bool) -> AsyncIterator[None]:
-        """Wait until the call may run, and keep it that way.
+    def enter_nowait(self, *, exclusive: bool, ordered: bool) -> bool:
+        """Let a call in if nobody is in its way; say whether it is in.
 
         Args:
-            place: Position of the call in its turn; None is after all that have one.
             exclusive: Whether it runs alone.
             ordered: Whether calls that come at the same moment have to go in by their places.
         """
         if exclusive or ordered or self._alone or self._waiting:
-            await self._wait(_LAST if place is None else place, exclusive=exclusive)
-        else:
-            self._running += 1
-        try:
-            yield
-        finally:
-            self._leave()
+            return False
+        self._running += 1
+        return True
 
-    async def _wait(self, place: int, *, exclusive: bool) -> None:
+    async def enter(self, place: int | None, *, exclusive: bool) -> None:
+        """Wait until a call is let in.
+
+        Args:
+            place: Position of the call in its turn; None is after all that have one.
+            exclusive: Whether it runs alone.
+        """
         waiter = _Waiter(exclusive=exclusive)
-        heappush(self._waiting, (place, next(self._arrivals), waiter))
+        heappush(self._waiting, (_LAST if place is None else place, next(self._arrivals), waiter))
         is_in = False
         try:
             await checkpoint()  # whoever comes at the same moment stands in line before the first one goes in
@@ -127,17 +127,18 @@ class CallLine:
             if not is_in:
                 self._give_up(waiter)
 
-    def _give_up(self, waiter: _Waiter) -> None:
-        if waiter.turn.is_set():
-            self._leave()
-        else:
-            waiter.gone = True
-            self._let_in()
-
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Have a call that was let in leave."""
         self._running -= 1
         self._alone = False
         self._let_in()
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        if waiter.turn.is_set():
+            self.leave()
+        else:
+            waiter.gone = True
+            self._let_in()
 
     def _let_in(self) -> None:
         while self._waiting:

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 from pydantic import ValidationError
 
 from .._log import get_logger
@@ -137,15 +137,21 @@ class ToolExecutor:
 
     async def _run_in_turn(self, tool: Tool, value: Any, call: ToolCall, context: ToolContext) -> object:
         loop = self._on_this_loop()
-        place = self._places.get(call.id)
-        in_line = loop.line.hold(place, exclusive=tool.exclusive, ordered=self._is_ordered and place is not None)
-        starts = False
+        line, place = loop.line, self._places.get(call.id)
+        starts = is_in = False
         try:
             # First the line, then a slot: who waits in line must hold nothing that others need to go on.
-            async with in_line, loop.slots:
+            ordered = self._is_ordered and place is not None
+            if not line.enter_nowait(exclusive=tool.exclusive, ordered=ordered):
+                await line.enter(place, exclusive=tool.exclusive)
+            is_in = True
+            async with loop.slots:
+                await checkpoint_if_cancelled()  # the slot may have come at the same moment as a cancellation
                 starts = True
                 return await self._run(tool, value, context)
         finally:
+            if is_in:
+                line.leave()
             if not starts:
                 self._caps.give_back(tool)
 

@@ -120,8 +120,6 @@ class Grants:
         Raises:
             ConfigurationError: A denied name is nobody's, or two tools have the same name.
         """
-        if not self.toolsets:
-            return self.tools
         self._check_denied(self._unknown - {item.name for _, item in opened})
         granted = {item.name: item for item in self.tools}
         sources = dict.fromkeys(granted, "its own tools")

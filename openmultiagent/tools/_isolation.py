@@ -16,7 +16,7 @@ import anyio
 __all__ = ["Outcome", "run_isolated"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """What it came to: a value, a failure, or nothing in time."""
 

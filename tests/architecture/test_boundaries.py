@@ -21,12 +21,18 @@ CATCH_ALL: dict[str, set[str]] = {
     "agent._execution": {"_Run.with_hooks", "_Run.within_limits"},  # users' hooks; a failing run is a result
     "agent._model_seam": {"ModelSeam._send"},  # anybody's adapter
     "agent._tool_seam": {"ToolSeam._result_of"},  # users' middleware: a failed call, not a failed run
-    "evaluation._online": {"EvaluationSink._sampled", "EvaluationSink._judge", "EvaluationSink._record"},
+    "evaluation._judging": {"judge"},  # users' scorers
+    "evaluation._sink": {  # users' samplers, stores and callbacks, and anybody's log exporter
+        "EvaluationSink._sampled",
+        "EvaluationSink._work",
+        "EvaluationSink._emit",
+        "_attempt",
+    },
     "errors._base": {"_portable"},  # foreign exceptions pickle themselves
-    "events": {"EventBus._call", "EventBus._work_off"},  # users' listeners
+    "events": {"EventBus._call", "EventBus._finish"},  # users' listeners
     "messages._copy": {"copy_blocks", "copy_messages"},  # foreign objects copy themselves
-    "orchestrator._execute": {"_served"},  # raised again outside the task group, which would wrap it
     "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
+    "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
     "outcome": {"_attribute", "_can_pickle", "_text"},  # foreign exceptions describe and pickle themselves
     "tools._executor": {"_checked_input"},  # users' validators
     "tools._isolation": {"run_isolated"},  # users' tools and gates

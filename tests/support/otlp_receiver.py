@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -85,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = gzip.decompress(body)
         try:
             request = ExportTraceServiceRequest.FromString(body)
-        except DecodeError:
+        except Exception:  # whatever the protobuf library raises for what is no request
             self._answer(400, b"")
             return
         if self.path != "/v1/traces" or self.headers["content-type"] != "application/x-protobuf":

@@ -113,12 +113,16 @@ async def test_a_call_that_is_made_again_counts_again_and_one_that_was_answered_
     assert not last.is_error
 
 
-@proves("TOL-32")
-async def test_a_call_that_was_cancelled_while_it_waited_does_not_count() -> None:
+@proves("TOL-32", "TOL-33")
+@pytest.mark.parametrize("exclusive", [True, False])
+async def test_a_call_that_was_cancelled_while_it_waited_does_not_count(*, exclusive: bool) -> None:
     log = Log()
-    executor = ToolExecutor(ToolRegistry([log.tool("busy"), log.tool("a", max_calls=1)]), max_concurrency=1)
+    tools = [log.tool("busy", exclusive=exclusive), log.tool("a", max_calls=1)]
+    executor = ToolExecutor(ToolRegistry(tools), max_concurrency=1)
     async with anyio.create_task_group() as group:
         group.start_soon(executor.execute, call_of("busy"), ToolContext())
+        while not log.lines:
+            await anyio.lowlevel.checkpoint()
         with anyio.CancelScope() as scope:
             scope.cancel()
             await executor.execute(call_of("a"), ToolContext())
@@ -202,9 +206,13 @@ class Line:
     async def hold(self, name: str, *, exclusive: bool) -> None:
         self.leave[name] = anyio.Event()
         with anyio.CancelScope() as self.scopes[name]:
-            async with self.line.hold(None, exclusive=exclusive, ordered=False):
+            if not self.line.enter_nowait(exclusive=exclusive, ordered=False):
+                await self.line.enter(None, exclusive=exclusive)
+            try:
                 self.inside.add(name)
                 await self.leave[name].wait()
+            finally:
+                self.line.leave()
         self.inside.discard(name)
 
 

@@ -135,7 +135,7 @@ async def test_a_cancelled_run_is_measured(meters: MeterProvider, reader: InMemo
         await oma.run_agent({"name": "x"}, "q")
     found = points(reader)[f"{DURATION} s"]
     assert [(point.attributes or {})["error.type"] for point in found] == ["cancelled", "cancelled"]
-    assert all(point.sum >= 0.01 for point in found)
+    assert all(point.sum > 0 for point in found)
 
 
 @proves("TRC-5")

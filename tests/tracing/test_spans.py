@@ -190,7 +190,10 @@ async def test_spans_of_a_cancelled_run_are_ended(provider: TracerProvider, expo
         await oma.run_agent({"name": "x"}, "q")
     spans = by_name(exporter)
     assert len(spans) == 2
-    assert all(span.status.status_code is StatusCode.UNSET for found in spans.values() for span in found)
+    for span in (span for found in spans.values() for span in found):
+        assert span.status.status_code is StatusCode.UNSET
+        assert (span.attributes or {})["openmultiagent.status"] == "cancelled"
+        assert "error.type" not in (span.attributes or {})
 
 
 @proves("OBS-2")

@@ -48,6 +48,8 @@ class AdapterRig:
     against_server: bool = True
     """Whether the adapter talks to the server that it is made with, in a protocol that the server speaks. If not, only
     the checks are made that need no particular answer."""
+    patience: float = 10.0
+    """Seconds within which the server must see that an adapter has closed a connection."""
 
     @asynccontextmanager
     async def up(

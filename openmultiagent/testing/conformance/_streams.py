@@ -83,8 +83,8 @@ async def ignores_what_it_does_not_know(rig: AdapterRig) -> None:
 @check()
 async def takes_a_stream_without_its_end_for_a_failure(rig: AdapterRig) -> None:
     broken = [
-        *(Served(_LONG, end_after=pieces) for pieces in (0, 1, 3)),
-        *(Served(_LONG, cut_after=pieces) for pieces in (1, 3)),
+        *(Served(_LONG, chunk_size=4, end_after=pieces) for pieces in (0, 1, 3)),
+        *(Served(_LONG, chunk_size=4, cut_after=pieces) for pieces in (1, 3)),
         Served(_LONG, quirks=frozenset({"no_finish"})),
     ]
     async with rig.up(broken) as up:
@@ -95,7 +95,7 @@ async def takes_a_stream_without_its_end_for_a_failure(rig: AdapterRig) -> None:
 
 @check()
 async def tells_a_failure_in_the_middle_as_an_error(rig: AdapterRig) -> None:
-    failing = Served(_LONG, fail_after=3, failure=Refused(529, "overloaded"))
+    failing = Served(_LONG, chunk_size=4, fail_after=3, failure=Refused(529, "overloaded"))
     async with rig.up([failing]) as up:
         _error_of(up, await up.stream(), "a failure in the middle")
 
@@ -110,7 +110,7 @@ async def tells_a_refused_stream_as_an_error(rig: AdapterRig) -> None:
 
 @check()
 async def closes_the_connection_when_a_stream_is_cancelled(rig: AdapterRig) -> None:
-    async with rig.up([Served(_LONG, pause_after=4), "Hello"]) as up:
+    async with rig.up([Served(_LONG, chunk_size=4, pause_after=8), "Hello"]) as up:
         if up.streaming is None:
             return
 
@@ -121,7 +121,7 @@ async def closes_the_connection_when_a_stream_is_cancelled(rig: AdapterRig) -> N
             tasks.start_soon(consume)
             await up.server.wait_until_pausing()
             tasks.cancel_scope.cancel()
-        await _expect_left(up)
+        await _expect_left(up, rig.patience)
 
 
 @check()
@@ -132,7 +132,7 @@ async def closes_the_connection_when_a_stream_is_left(rig: AdapterRig) -> None:
         events = up.streaming.stream([LLMMessage.user("Hello")], up.options)
         async with aclosing(cast("Any", events)):
             await _first(events)
-        await _expect_left(up)
+        await _expect_left(up, rig.patience)
 
 
 @check()
@@ -142,7 +142,7 @@ async def closes_the_connection_when_a_call_is_cancelled(rig: AdapterRig) -> Non
             tasks.start_soon(up.chat)
             await up.server.wait_until_pausing()
             tasks.cancel_scope.cancel()
-        await _expect_left(up)
+        await _expect_left(up, rig.patience)
 
 
 async def _first(events: AsyncIterator[StreamEvent]) -> None:
@@ -150,10 +150,10 @@ async def _first(events: AsyncIterator[StreamEvent]) -> None:
         return
 
 
-async def _expect_left(up: Rigged) -> None:
+async def _expect_left(up: Rigged, patience: float) -> None:
     """Fail unless the server sees that its client is gone, and the adapter is as good as new."""
     try:
-        await up.server.wait_until_client_left()
+        await up.server.wait_until_client_left(patience)
     except TimeoutError:
         expect(condition=False, text="the connection stays open")
     answer = await up.chat()

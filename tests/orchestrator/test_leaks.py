@@ -1,0 +1,194 @@
+"""A service that runs for months: nothing stays behind of runs, streams and consumers."""
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from openmultiagent import AgentConfig, Event, OpenMultiAgent, TextBlock, _detached, tool
+from openmultiagent.adapters import LLMChatOptions, LLMResponse, StreamEvent
+from openmultiagent.evaluation import OnlineEvaluation
+from openmultiagent.usage import TokenUsage
+from tests.support import proves
+
+FEW = 300
+"""Objects that a cache or a pool may hold more or less at any moment; one leaked object a run would be thousands."""
+
+
+class Instant:
+    """An adapter that answers at once and keeps nothing; the scripted one keeps every call."""
+
+    name = "instant"
+
+    async def chat(self, messages: Any, options: LLMChatOptions) -> LLMResponse:
+        return LLMResponse([TextBlock(text="ok")], usage=TokenUsage(input_tokens=1))
+
+    async def stream(self, messages: Any, options: LLMChatOptions) -> Any:
+        for _ in range(5):
+            yield StreamEvent("text", "ok ")
+            await anyio.lowlevel.checkpoint()
+        yield StreamEvent("done", await self.chat(messages, options))
+
+
+class Failing(Instant):
+    async def chat(self, messages: Any, options: LLMChatOptions) -> LLMResponse:
+        raise RuntimeError("down")
+
+
+async def listen(event: Event[Any]) -> None:
+    await anyio.lowlevel.checkpoint()
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+async def growth(body: Callable[[int], Awaitable[object]], *, times: int) -> int:
+    """How many more objects there are after doing something many times."""
+    for number in range(200):
+        await body(number)
+    before = await count()
+    for number in range(times):
+        await body(number)
+    return await count() - before
+
+
+async def count() -> int:
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+    gc.collect()
+    return len(gc.get_objects())
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("inside", [True, False])
+@proves("ORC-76")
+async def test_ten_thousand_runs_leave_nothing_behind(inside: bool) -> None:
+    oma = OpenMultiAgent(default_adapter=Instant())
+    if inside:
+        await oma.__aenter__()
+
+    async def run(number: int) -> None:
+        await oma.run_agent({"name": "x", "tools": [look]}, "q")
+
+    assert await growth(run, times=10_000 if inside else 2_000) < FEW
+    await oma.aclose()
+
+
+@proves("ORC-76")
+async def test_runs_with_everything_attached_leave_nothing_behind() -> None:
+    async def pass_on(call: Any, call_next: Any) -> Any:
+        return await call_next()
+
+    async def judge(context: Any) -> float:
+        return 1.0
+
+    oma = OpenMultiAgent(
+        default_adapter=Instant(),
+        listeners=[listen, lambda event: event.data],
+        middleware=[pass_on],
+        evaluation=OnlineEvaluation([judge]),
+    )
+    async with oma:
+        stream = oma.events()
+
+        async def run_watched(number: int) -> None:
+            for_this_run = oma.events(f"r{number}")
+            await oma.run_agent({"name": "x"}, "q", run_id=f"r{number}")
+            assert len([event async for event in for_this_run]) == 2
+            await anext(stream)
+            await anext(stream)
+            if number % 50 == 0:
+                await oma.evaluation.flush()
+
+        assert await growth(run_watched, times=1_000) < FEW
+        assert oma.dropped_events == 0
+        assert oma.evaluation.stats().dropped == 0
+    assert not _detached._LIVE
+
+
+@proves("ORC-76")
+@pytest.mark.parametrize("adapter", [Failing(), Instant()])
+async def test_failed_and_cancelled_runs_leave_nothing_behind(adapter: Instant) -> None:
+    oma = OpenMultiAgent(default_adapter=adapter, on_progress=listen)
+
+    async def run(number: int) -> None:
+        with anyio.CancelScope() as scope:
+            if adapter.name == "instant" and number % 2:
+                scope.cancel()
+            await oma.run_agent({"name": "x"}, "q")
+
+    assert await growth(run, times=1_000) < FEW
+    assert not _detached._LIVE
+
+
+@proves("ORC-76")
+@pytest.mark.parametrize("way", ["break", "async with", "unused"])
+async def test_a_thousand_streams_that_are_left_early_leave_nothing_behind(way: str) -> None:
+    oma = OpenMultiAgent(default_adapter=Instant())
+
+    async def run(number: int) -> None:
+        stream = oma.stream_agent({"name": "x"}, "q")
+        if way == "async with":
+            async with stream:
+                await anext(stream)
+        elif way == "break":
+            async for _ in stream:
+                break
+
+    with anyio.fail_after(25):
+        assert await growth(run, times=1_000) < FEW
+    del run
+    while _detached._LIVE:
+        await anyio.lowlevel.checkpoint()
+
+
+@proves("ORC-76")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_no_task_is_left_after_runs_of_every_kind() -> None:
+    before = asyncio.all_tasks()
+    async with OpenMultiAgent(default_adapter=Instant(), on_progress=listen) as oma:
+        for _ in range(20):
+            await oma.run_agent({"name": "x"}, "q")
+            async with oma.stream_agent({"name": "x"}, "q") as stream:
+                await anext(stream)
+    assert asyncio.all_tasks() == before
+
+
+@proves("ORC-76")
+def test_synchronous_runs_leave_nothing_behind() -> None:
+    oma = OpenMultiAgent(default_adapter=Instant())
+
+    def run(count: int) -> int:
+        for _ in range(count):
+            oma.run_agent_sync({"name": "x"}, "q")
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = run(200)
+    assert run(1_000) - before < FEW
+    threads = threading.active_count()
+    oma.aclose_sync()
+    assert threading.active_count() == threads - 1
+
+
+@proves("ORC-76")
+async def test_nothing_of_a_run_is_kept_alive() -> None:
+    class Big(Instant):
+        pass
+
+    adapter = Big()
+    gone = weakref.ref(adapter)
+    async with OpenMultiAgent(on_progress=listen) as oma:
+        result = await oma.run_agent(AgentConfig("x", adapter=adapter), "q")
+        assert result.output == "ok"
+        del adapter
+        await count()
+        assert gone() is None
