@@ -14,8 +14,9 @@ import anyio
 from anyio import CancelScope
 
 from ._detached import loop_poster
+from .errors import ConfigurationError
 
-__all__ = ["CancelToken"]
+__all__ = ["CancelToken", "check_cancel"]
 
 
 class CancelToken:
@@ -82,3 +83,16 @@ class CancelToken:
         finally:
             with self._lock:
                 self._callbacks.pop(key, None)
+
+
+def check_cancel(cancel: object) -> None:
+    """Refuse what is given as ``cancel=`` and is no token.
+
+    Args:
+        cancel: The argument; None is fine.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if cancel is not None and not isinstance(cancel, CancelToken):
+        raise ConfigurationError(f"cancel must be a CancelToken, got {type(cancel).__name__}")

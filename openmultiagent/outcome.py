@@ -333,7 +333,8 @@ def classify_failure(
         name=type(error).__name__,
         code=str(own_code) if isinstance(own_code, str | int) and not isinstance(own_code, bool) else None,
         message=text[:_MAX_ERROR_TEXT],
-        retryable=is_retryable_error(error),
+        # What a callback of the application raised is its own fault, and the next run would meet it again.
+        retryable=found != "callback" and is_retryable_error(error),
         http_status=_http_status(error),
         provider=own_provider if isinstance(own_provider, str) else provider,
         attempt=attempt,

@@ -9,7 +9,7 @@ server does not read is given up; and whatever aiohttp raises is an error of htt
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -57,11 +57,11 @@ class AiohttpClient:
 
         self._request_class = httpx.Request
         self._timeout = timeout.as_dict()
-        # What httpx says of itself in every request, and of the encodings that it can read.
-        self._headers = dict(httpx.AsyncClient(transport=httpx.AsyncBaseTransport(), trust_env=False).headers)
+        # What httpx says in every request of itself, and of the encodings that it can read; nothing is sent with it.
+        self._headers = dict(httpx.AsyncClient(verify=tls, trust_env=False).headers)
         self._guard = guard
         self._session: _Session | None = None
-        self._make_session = lambda: _Session(import_module("aiohttp"), limits, tls)
+        self._make_session: Callable[[], _Session] = lambda: _Session(import_module("aiohttp"), limits, tls)
         self._transport = import_module("httpx_aiohttp").AiohttpTransport(
             verify=tls, limits=limits, client=self._opened
         )
@@ -166,7 +166,7 @@ class _Session:
 
 
 @cache
-def _body_class() -> type[httpx.AsyncByteStream]:
+def _body_class() -> Callable[[Any], httpx.AsyncByteStream]:
     import httpx  # noqa: PLC0415 - import time, and here it is loaded already
 
     class Body(httpx.AsyncByteStream):
@@ -187,10 +187,10 @@ def _body_class() -> type[httpx.AsyncByteStream]:
 
 
 async def _paced(
-    content: bytes, patience: anyio.CancelScope, timeout: Mapping[str, float | None]
+    content: bytes, patience: anyio.CancelScope, limits: Mapping[str, float | None]
 ) -> AsyncIterator[bytes]:
     """Yield the pieces of an upload, each when the one before it has gone out, and renew the patience with each."""
-    write, read = (float("inf") if timeout[kind] is None else timeout[kind] for kind in ("write", "read"))
+    write, read = (float("inf") if (limit := limits[kind]) is None else limit for kind in ("write", "read"))
     for start in range(0, len(content), _PIECE):
         patience.deadline = anyio.current_time() + write
         yield content[start : start + _PIECE]

@@ -34,12 +34,14 @@ __all__ = [
     "request_id_of",
     "retry_after_seconds",
     "status_error",
+    "unreadable_redirect_error",
 ]
 
 Redactor = Callable[[str], str]
 """Takes secrets out of a text."""
 
 _KEPT_CHARACTERS = 2_000
+_UNREADABLE = "an address that cannot be read"
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid")  # most vendors, Anthropic, AWS
 _RETRYABLE_CLIENT_ERRORS = frozenset({408, 409, 429})  # timeout, conflict, rate limit: the request itself is fine
 
@@ -67,10 +69,7 @@ def status_error(
     payload = _parsed(text)
     message, error_type, code = _vendor_words(payload)
     if 300 <= status < 400:
-        message = (
-            f"the server redirects to {_target(url, headers)}, and redirects are not followed; "
-            "set base_url to the address that answers"
-        )
+        message = _redirect(_target(url, headers))
     return _class_for(status)(
         kept(f"{provider} API error {status}: {message or _phrase(status)}", redact),
         provider=provider,
@@ -125,6 +124,15 @@ def connection_error(provider: str, error: Exception, *, url: str, hint: str, re
     reason = f"{type(error).__name__}: {error}".rstrip(": ")
     text = f"{provider} API at {origin_of(url)} could not be reached or broke off ({reason}); {hint}"
     return LLMConnectionError(kept(text, redact), provider=provider)
+
+
+def unreadable_redirect_error(provider: str) -> AdapterError:
+    """Return the error for a redirect whose address the HTTP client could not read.
+
+    Args:
+        provider: Name of the adapter.
+    """
+    return LLMBadRequestError(f"{provider} API: {_redirect(_UNREADABLE)}", provider=provider)
 
 
 def request_id_of(headers: Mapping[str, str]) -> str | None:
@@ -242,11 +250,15 @@ def _phrase(status: int) -> str:
         return "the server gave no reason"
 
 
+def _redirect(target: str) -> str:
+    return f"the server redirects to {target}, and redirects are not followed; set base_url to the address that answers"
+
+
 def _target(url: str, headers: Mapping[str, str]) -> str:
     try:
         return origin_of(urljoin(url, headers.get("location", "")))
     except ValueError:
-        return "an address that cannot be read"
+        return _UNREADABLE
 
 
 def _number(value: str | None) -> float | None:

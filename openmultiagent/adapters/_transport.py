@@ -28,10 +28,10 @@ from pydantic import Field
 from .._log import get_logger
 from .._spec import spec
 from ..egress import EgressPolicy, egress_unsupported
-from ..errors import AdapterError, ConfigurationError, LLMConnectionError, LLMProtocolError
+from ..errors import AdapterError, ConfigurationError, LLMProtocolError
 from ._aiohttp_client import AiohttpClient, aiohttp_is_installed
 from ._egress_guard import EgressGuard
-from ._faults import Redactor, connection_error, status_error
+from ._faults import Redactor, connection_error, status_error, unreadable_redirect_error
 
 if TYPE_CHECKING:
     import httpx
@@ -44,6 +44,8 @@ _CLOSE_SECONDS = 5.0
 _ERROR_BODY_SECONDS = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
 _MAX_CONNECTIONS = 256
+_BAD_LOCATION = "Invalid URL in location header"
+"""What the ``RemoteProtocolError`` of httpx says when it cannot read where a server redirects to."""
 _LONGEST_OBEYED_WAIT = 60.0  # a server that asks for more gets the ordinary back-off
 
 
@@ -189,9 +191,9 @@ class _Clients:
         timeout = httpx.Timeout(self._options.timeout, connect=self._options.connect_timeout)
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
         # With a guard no proxy is used, whatever the environment says.
-        if on_asyncio and self.prefers_aiohttp and (self._guard is not None or not _proxies()):
-            if aiohttp_is_installed():
-                return AiohttpClient(timeout=timeout, limits=limits, tls=tls, guard=self._guard)
+        direct = self._guard is not None or not _proxies()
+        if on_asyncio and self.prefers_aiohttp and direct and aiohttp_is_installed():
+            return AiohttpClient(timeout=timeout, limits=limits, tls=tls, guard=self._guard)
         guarded = {} if self._guard is None else self._guard.client_options()
         return httpx.AsyncClient(verify=tls, timeout=timeout, limits=limits, follow_redirects=False, **guarded)
 
@@ -353,19 +355,23 @@ class HttpTransport:
             raise ConfigurationError(f"{self._provider}: the http_client that the adapter was given is closed")
         try:
             request = client.build_request(method, _parsed(url), headers=headers, content=content)
-            response = await client.send(request, stream=True, follow_redirects=False)
-        except httpx.InvalidURL as error:
+        except (httpx.InvalidURL, UnicodeError) as error:  # the latter comes from the rules for names of hosts
             raise ConfigurationError(f"{self._provider}: base_url cannot be used: {error}") from error
-        except httpx.RequestError as error:
+        try:
+            response = await client.send(request, stream=True, follow_redirects=False)
+        except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as error:
             raise self._fault(error, url) from error
         if response.is_success:
             return response
         body = await _start_of_body(response)
         raise status_error(self._provider, response.status_code, response.headers, body, url=url, redact=self._redact)
 
-    def _fault(self, error: httpx.RequestError, url: str) -> LLMConnectionError | LLMProtocolError:
+    def _fault(self, error: Exception, url: str) -> AdapterError:
         import httpx  # noqa: PLC0415 - see the module docstring
 
+        # MOD-32: httpx reads the address of a redirect, although it does not follow it.
+        if not isinstance(error, httpx.RequestError) or str(error).startswith(_BAD_LOCATION):
+            return unreadable_redirect_error(self._provider)
         if isinstance(error, httpx.DecodingError):
             text = f"{self._provider} API sent a body that its content-encoding does not fit: {error}"
             return LLMProtocolError(text, provider=self._provider)

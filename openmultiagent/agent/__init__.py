@@ -22,7 +22,7 @@ from ._events import (
     TurnRestarted,
     TurnStarted,
 )
-from ._execution import cancelled_result, execute_agent, failed_result
+from ._execution import as_failure, cancelled_result, execute_agent, failed_result
 from ._hooks import BeforeRunContext
 from ._loops import LoopAction, LoopDetection, LoopInfo
 from ._pool import AgentPool, PoolRun, PoolStatus
@@ -71,6 +71,7 @@ __all__ = [
     "TurnRestarted",
     "TurnStarted",
     "WrapUp",
+    "as_failure",
     "cancelled_result",
     "copy_input_payload",
     "execute_agent",

@@ -13,12 +13,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Literal, Self
 
-import anyio
 from typing_extensions import TypeVar
 
 from ..adapters import AdapterOwner, create_adapter
 from ..budget import BudgetScope, Limits
-from ..cancellation import CancelToken
+from ..cancellation import CancelToken, check_cancel
 from ..errors import PolicyError
 from ..identity import new_identity, new_run_id
 from ..messages import (
@@ -35,6 +34,7 @@ from ._config import AgentConfig
 from ._environment import EventSink, RunEnvironment, lease_adapter
 from ._execution import execute_agent
 from ._stream import AgentStream
+from ._turnstile import Turnstile
 
 __all__ = ["Agent", "AgentState"]
 
@@ -67,7 +67,9 @@ class Agent(Generic[T]):
         self._history: list[LLMMessage] = _initial_history(self.config)
         budget = self.config.max_token_budget
         self._limits = None if budget is None else Limits(tokens=budget)
-        self._turn = anyio.Lock()
+        self._turn = Turnstile()
+        self._conversations = 0
+        """Counts the resets, so that a prompt that was going on meanwhile does not bring back what was forgotten."""
         self._running = 0
         self._last_state: AgentState = "idle"
         with suppress(PolicyError):  # what a policy forbids is the result of a run
@@ -90,6 +92,7 @@ class Agent(Generic[T]):
         Raises:
             InvalidMessageError: The input is no conversation; raised by the call itself, before anything happens.
         """
+        check_cancel(cancel)
         messages = prepare_run_input(input).messages
         return self._execute(messages, cancel=cancel)
 
@@ -103,6 +106,7 @@ class Agent(Generic[T]):
         Raises:
             InvalidMessageError: The input is no conversation; raised by the call itself.
         """
+        check_cancel(cancel)
         messages = prepare_run_input(input).messages
         run_id = new_run_id()
 
@@ -128,6 +132,7 @@ class Agent(Generic[T]):
         Raises:
             InvalidMessageError: The input is no user turn; raised by the call itself, and never added to the history.
         """
+        check_cancel(cancel)
         turn = prepare_prompt_input(input)
         return self._prompt(turn, cancel)
 
@@ -138,6 +143,7 @@ class Agent(Generic[T]):
     def reset(self) -> None:
         """Forget the history, also the part that came from the definition, and how the last run ended."""
         self._history = []
+        self._conversations += 1
         self._last_state = "idle"
 
     async def aclose(self) -> None:
@@ -165,9 +171,10 @@ class Agent(Generic[T]):
 
     async def _prompt(self, turn: LLMMessage, cancel: CancelToken | None) -> AgentRunResult[T]:
         async with self._turn:
+            conversation = self._conversations
             # The run gets a list of its own and shares the messages, which nobody changes: a turn costs what is new.
             result = await self._execute([*self._history, turn], cancel=cancel)
-            if result.success:
+            if result.success and conversation == self._conversations:
                 self._history += [turn, *copy_messages(result.messages)]
             return result
 

@@ -28,6 +28,9 @@ __all__ = ["AgentConfig"]
 T = TypeVar("T", default=Any)
 
 Seconds = Annotated[float, Field(gt=0)]
+_TEXTS = ("name", "model", "provider", "base_url", "api_key", "region", "api", "system_prompt", "description")
+
+Text = Annotated[str, Field(min_length=1)]
 PositiveInt = Annotated[int, Field(ge=1)]
 
 
@@ -48,19 +51,19 @@ class AgentConfig(Generic[T]):
     name: Annotated[str, Field(min_length=1, max_length=128)]
     """Name of the agent, in events, spans and errors."""
     _: KW_ONLY
-    model: str | None = None
+    model: Text | None = None
     """Model name, as the provider knows it; not needed with ``adapter`` or the provider ``embedded``."""
-    provider: str | None = None
+    provider: Text | None = None
     """Key of the provider; else the orchestrator's default, else ``anthropic``. Never guessed from the model."""
     adapter: SkipValidation[LLMAdapter | None] = None
     """An adapter to use as it is; it stays its giver's, who closes it."""
-    base_url: str | None = None
+    base_url: Text | None = None
     """Another server that speaks the provider's protocol."""
-    api_key: str | None = field(default=None, repr=False)
+    api_key: Text | None = field(default=None, repr=False)
     """The provider's key; its environment variable unless given."""
-    region: str | None = None
+    region: Text | None = None
     """Region of the provider, for ``bedrock``."""
-    api: str | None = None
+    api: Text | None = None
     """Protocol of the provider, for ``openai``: ``chat`` (the default) or ``responses``."""
     egress_policy: SkipValidation[EgressPolicy | None] = None
     """Which addresses the provider may be reached at; the orchestrator's and the run's hold as well."""
@@ -115,7 +118,7 @@ class AgentConfig(Generic[T]):
     """The most characters that the model gets of a tool's text, for tools that have no limit of their own."""
 
     def __post_init__(self) -> None:
-        for name in ("name", "system_prompt", "description"):
+        for name in _TEXTS:
             _check_text(self.name, name, getattr(self, name))
         if self.adapter is not None:
             _check_adapter(self.name, self.adapter)

@@ -35,7 +35,7 @@ from ._hooks import apply_after_run, apply_before_run
 from ._runner import AgentRunner
 from ._turns import RunProgress
 
-__all__ = ["cancelled_result", "execute_agent", "failed_result"]
+__all__ = ["as_failure", "cancelled_result", "execute_agent", "failed_result"]
 
 Result = AgentRunResult[Any]
 
@@ -93,8 +93,8 @@ class _Run:
         if self.config.before_run is not None:
             try:
                 effective = await apply_before_run(self.config, list(self.progress.conversation))
-            except Exception as error:  # noqa: BLE001 - isolation boundary: a hook fails the run, not its caller
-                return _failed(self.progress, self.environment, error, "callback", None)
+            except (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()) as error:  # noqa: BLE001 - isolation boundary: a hook fails the run, not its caller
+                return _failed(self.progress, self.environment, as_failure(error, "before_run"), "callback", None)
             self.progress = RunProgress(effective)
         result = await self.within_limits()
         if self.config.after_run is None:
@@ -103,8 +103,8 @@ class _Run:
             return result  # there is no answer for the hook to look at
         try:
             return await apply_after_run(self.config, result)
-        except Exception as error:  # noqa: BLE001 - isolation boundary: a hook fails the run, not its caller
-            return _failed(self.progress, self.environment, error, "callback", None)
+        except (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()) as error:  # noqa: BLE001 - isolation boundary: a hook fails the run, not its caller
+            return _failed(self.progress, self.environment, as_failure(error, "after_run"), "callback", None)
 
     async def within_limits(self) -> Result:
         error: Exception | None = None
@@ -117,7 +117,8 @@ class _Run:
         else:
             with anyio.move_on_after(limit) as timer:
                 error = await self.to_the_end()
-            is_over = timer.cancelled_caught
+            # Also when a middleware has swallowed the cancellation: an answer after the limit comes too late.
+            is_over = timer.cancel_called
         if self.progress.closed_early:
             await self.tell_closed()
         if is_over and not is_budget:
@@ -233,6 +234,22 @@ def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunSt
         flags=tuple(progress.flags),
         **fields,
     )
+
+
+def as_failure(error: BaseException, what: str) -> Exception:
+    """Return what a user's callable raised as the failure of the run; a cancellation from outside goes on.
+
+    Args:
+        error: An exception, or a cancellation.
+        what: The callable, for the text.
+    """
+    if isinstance(error, Exception):
+        return error
+    if cancelled_from_outside():
+        raise error
+    failure = RunError(f"{what} was cancelled by something that it uses")
+    failure.__cause__ = error
+    return failure
 
 
 def failed_result(environment: RunEnvironment, error: Exception, *, kind: ErrorKind | None = None) -> Result:

@@ -143,9 +143,7 @@ class AgentRunner:
         sink = self._environment.sink
         return None if sink is None else TurnSink(sink, self._config.name, self._progress.turns)
 
-    async def _loop_warning(
-        self, loops: LoopDetector, calls: list[ToolUseBlock], turn: TurnSink | None
-    ) -> str | None:
+    async def _loop_warning(self, loops: LoopDetector, calls: list[ToolUseBlock], turn: TurnSink | None) -> str | None:
         """Return the warning that a repeating agent gets, if any; set the stop reason when the run has to end."""
         info = loops.record(calls, self._progress.output())
         if info is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Generic
 
@@ -58,8 +58,12 @@ class OutputFormat(Generic[T]):
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
-        if inspect.isroutine(kind):  # pydantic would describe its arguments
-            raise ConfigurationError(f"output_schema must be a type or a TypeAdapter, got the function {kind!r:.100}")
+        if inspect.isroutine(kind) or isinstance(kind, Mapping | str | bytes | int | float):
+            # Pydantic would describe a function's arguments, and fail on the others in ways of its own.
+            raise ConfigurationError(
+                f"output_schema must be a type or a TypeAdapter, got {type(kind).__name__}; "
+                "for a JSON Schema, write the pydantic model that it describes"
+            )
         try:
             self.adapter: TypeAdapter[T] = kind if isinstance(kind, TypeAdapter) else TypeAdapter(kind)
             schema = self.adapter.json_schema()

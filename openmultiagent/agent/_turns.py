@@ -46,6 +46,7 @@ class RunProgress:
         """Results that a stream has not been told of."""
         self._input_length = len(messages)
         self._answer: LLMMessage | None = None
+        self._call_ids: set[str] = set()
         self._open: dict[str, ToolUseBlock] = {}
         self._finished: dict[str, ToolResultBlock] = {}
 
@@ -62,9 +63,10 @@ class RunProgress:
         calls = [block for block in message.content if isinstance(block, ToolUseBlock)]
         self._open = {}
         for call in calls:
-            if call.id in self._open:
-                # Two calls of one id could not be told apart by their results.
-                call.id = f"{call.id}-{len(self._open) + 1}"
+            if not call.id or call.id in self._call_ids:
+                # Calls of one id could not be told apart by their results.
+                call.id = f"{call.id or 'call'}-{len(self._call_ids) + 1}"
+            self._call_ids.add(call.id)
             self._open[call.id] = call
         self._finished = {}
         return calls

@@ -6,8 +6,10 @@ Invariant: everything that can be wrong with the arguments is found before the r
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import anyio
@@ -68,7 +70,9 @@ def run_agent(options: AgentOptions, console: Console) -> bool:
     teller = Teller(console, writes_answer=not options.as_json)
     with logs_on(console):
         message = read_input(options.prompt, options.files, options.images)
-        result = anyio.run(_run, options, message, teller, spans, store)
+        result = anyio.run(
+            _run, options, message, teller, spans, store, backend_options={"use_uvloop": _uvloop_is_installed()}
+        )
     teller.report(result, spans.spans, store.records)
     if options.as_json:
         document = {
@@ -82,6 +86,11 @@ def run_agent(options: AgentOptions, console: Console) -> bool:
         info = result.error_info
         console.error((info.message if info is not None else None) or f"the run ended: {result.status}")
     return result.success
+
+
+def _uvloop_is_installed() -> bool:
+    """Say whether the faster event loop of the extra ``speed`` is there; it is not made for Windows."""
+    return sys.platform != "win32" and find_spec("uvloop") is not None
 
 
 async def _run(

@@ -8,13 +8,13 @@ is not such a store, or is broken, is told and never written to.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from os import PathLike, fspath
 from typing import Any, Literal, TypeVar
 
 import anyio
@@ -63,7 +63,7 @@ class EvalPage:
 
 
 class SQLiteEvalStore:
-    """Keeps records in a SQLite file, which is opened, or made, by the first call.
+    """Keeps records in a SQLite file, which is opened, or made for its owner's eyes only, by the first call.
 
     Args:
         path: The file; its folder must exist.
@@ -75,12 +75,12 @@ class SQLiteEvalStore:
     """
 
     def __init__(
-        self, path: str | PathLike[str], *, max_records: int | None = None, max_age: float | None = None
+        self, path: str | os.PathLike[str], *, max_records: int | None = None, max_age: float | None = None
     ) -> None:
         for name, limit in (("max_records", max_records), ("max_age", max_age)):
             if limit is not None and not limit > 0:
                 raise ConfigurationError(f"SQLiteEvalStore {name} must be a positive number or None, got {limit!r}")
-        self._path = fspath(path)
+        self._path = os.fspath(path)
         self._max_records = max_records
         self._max_age = max_age
         self._lock = threading.Lock()
@@ -170,7 +170,7 @@ class SQLiteEvalStore:
                 if self._connection is None:
                     self._connection = _open(self._path)
                 return work(self._connection)
-            except (sqlite3.Error, UnicodeEncodeError) as error:
+            except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
                 raise StoreError(f"evaluation store {self._path}: {error}") from error
 
     def _append(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -217,16 +217,20 @@ class SQLiteEvalStore:
 
 
 def _open(path: str) -> sqlite3.Connection:
+    # Made here, since SQLite would let everybody read it; what it adds beside the file has the same mode.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     # Without implicit transactions; used by one thread at a time, under the store's lock.
     connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    is_ready = False
     try:
         _check(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        is_ready = True
+        return connection
+    finally:
+        if not is_ready:
+            connection.close()
 
 
 def _check(connection: sqlite3.Connection, path: str) -> None:

@@ -6,7 +6,7 @@ without running is raised by the call itself, before any event, span, evaluation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
 from ..agent import AgentConfig, AgentStream, EventSink, RunCall, RunMiddleware, lease_adapter
 from ..budget import BudgetMode, BudgetScope, CostEstimator, Limits, merge_limits
-from ..cancellation import CancelToken
+from ..cancellation import CancelToken, check_cancel
 from ..egress import EgressPolicy, intersect_egress_policies, normalize_egress_policy
 from ..errors import ConfigurationError, PolicyError
 from ..evaluation import EvaluationSink, OnlineEvaluation
@@ -160,6 +160,7 @@ class OpenMultiAgent:
             ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
         """
         own = _limits(max_token_budget, max_cost_budget, limits)
+        check_cancel(cancel)
         agent, call = self._prepare(config, input, run_id, metadata, own, egress_policy)
         bus = self._machinery.progress.bus(call.identity.run_id)
         return execute(self._machinery, call, agent, bus, cancel=cancel)
@@ -195,6 +196,7 @@ class OpenMultiAgent:
             ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
         """
         own = _limits(max_token_budget, max_cost_budget, limits)
+        check_cancel(cancel)
         agent, call = self._prepare(config, input, run_id, metadata, own, egress_policy)
         machinery = self._machinery
 
@@ -337,8 +339,10 @@ def _limits(tokens: int | None, cost: float | None, limits: Limits | Mapping[str
     return merge_limits(limits, None if tokens is None and cost is None else Limits(tokens=tokens, cost=cost))
 
 
-def _callables(name: str, items: Sequence[Callable[..., Any]]) -> tuple[Any, ...]:
+def _callables(name: str, items: object) -> tuple[Any, ...]:
+    if isinstance(items, str | bytes) or not isinstance(items, Sequence):
+        raise ConfigurationError(f"{name} must be a list of callables, got {type(items).__name__}")
     for item in items:
         if not callable(item):
-            raise ConfigurationError(f"{name} takes callables, got {item!r:.100}")
+            raise ConfigurationError(f"{name} takes callables, got {type(item).__name__}")
     return tuple(items)

@@ -7,8 +7,11 @@ cancellation.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
+
+import anyio
 
 from ..agent import (
     AgentFinished,
@@ -17,6 +20,7 @@ from ..agent import (
     RunCall,
     RunEnvironment,
     RunNext,
+    as_failure,
     cancelled_result,
     copy_input_payload,
     failed_result,
@@ -93,8 +97,8 @@ class RunSteps:
         environment = self._environment(call)
         try:
             result = await call_next()
-        except Exception as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed run
-            return failed_result(environment, error, kind="callback")
+        except (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()) as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed run
+            return failed_result(environment, as_failure(error, "a run middleware"), kind="callback")
         return result.replace(identity=environment.identity, metadata=call.metadata)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
 from ..errors import ConfigurationError
@@ -35,7 +36,7 @@ class LoopThread:
     """Runs coroutines on its loop; the thread starts now, and ends with ``stop``."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = _new_event_loop()
         self._calls: set[Future[Any]] = set()
         self._thread = threading.Thread(
             target=_main, args=(self._loop, self._calls), name="openmultiagent-sync", daemon=True
@@ -108,6 +109,15 @@ class LoopThread:
             timeout: Seconds.
         """
         self._thread.join(timeout)
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of the extra ``speed``, where it is installed."""
+    try:
+        loop: asyncio.AbstractEventLoop = import_module("uvloop").new_event_loop()
+    except ModuleNotFoundError:
+        return asyncio.new_event_loop()
+    return loop
 
 
 def _begin(work: Coroutine[Any, Any, R], outcome: Future[R], tasks: list[asyncio.Task[R]]) -> None:

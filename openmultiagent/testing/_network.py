@@ -36,7 +36,7 @@ class NetworkForbiddenError(PolicyError):
         self.target = target
 
 
-_METHODS = ("connect", "connect_ex", "sendto", "sendmsg")
+_METHODS = tuple(name for name in ("connect", "connect_ex", "sendto", "sendmsg") if hasattr(socket.socket, name))
 _LOOKUPS = ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr")
 _MISSING = object()
 _lock = threading.Lock()
@@ -76,8 +76,7 @@ def forbid_network() -> Iterator[None]:
 
 def _install() -> None:
     for name in _METHODS:
-        if hasattr(socket.socket, name):
-            _replace(socket.socket, name, _guarded_method(getattr(socket.socket, name)))
+        _replace(socket.socket, name, _guarded_method(name, getattr(socket.socket, name)))
     for name in _LOOKUPS:
         _replace(socket, name, _guarded_lookup(getattr(socket, name)))
 
@@ -96,11 +95,13 @@ def _restore() -> None:
             setattr(owner, name, value)
 
 
-def _guarded_method(method: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def guard(self: socket.socket, *args: Any) -> Any:
         # connect(address), sendto(data[, flags], address), sendmsg(buffers, ancillary, flags, address)
         address = args[-1] if args else None
         if self.family in (socket.AF_INET, socket.AF_INET6) and isinstance(address, tuple) and not _is_here(address[0]):
+            if name == "connect":
+                self.close()  # socket.create_connection and others close it for an OSError only
             raise NetworkForbiddenError(target=str(address[0]))
         return method(self, *args)
 

@@ -22,7 +22,7 @@ from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 from .._log import get_logger
 from ..errors import ConfigurationError
 from . import _names as names
-from ._span_file import delete_before, oldest_kept_start, open_for_writing, store_errors
+from ._span_file import delete_before, oldest_kept_start, open_for_writing, patiently, store_errors, transaction
 
 __all__ = ["SQLiteSpanExporter"]
 
@@ -116,14 +116,23 @@ class SQLiteSpanExporter(SpanExporter):
 
     def _store(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         marks = ", ".join("?" * _COLUMNS)
-        with _transaction(connection):
-            connection.executemany(f"INSERT OR REPLACE INTO spans VALUES ({marks})", rows)  # noqa: S608 - marks only
+
+        def insert() -> None:
+            with transaction(connection):
+                connection.executemany(f"INSERT OR REPLACE INTO spans VALUES ({marks})", rows)  # noqa: S608 - marks only
+
+        patiently(insert)
         self._new_runs += sum(row[10] is not None for row in rows)
         too_many = self._max_runs is not None and self._new_runs > self._max_runs // _SLACK
         if too_many or (self._max_age is not None and time.monotonic() - self._pruned >= _PRUNE_EVERY):
             self._prune(connection)
 
     def _prune(self, connection: sqlite3.Connection) -> None:
+        patiently(lambda: self._delete(connection))
+        self._new_runs = 0
+        self._pruned = time.monotonic()
+
+    def _delete(self, connection: sqlite3.Connection) -> None:
         starts = [] if self._max_age is None else [time.time_ns() - int(self._max_age * 1e9)]
         if self._max_runs is not None:
             oldest = oldest_kept_start(connection, self._max_runs)
@@ -131,26 +140,6 @@ class SQLiteSpanExporter(SpanExporter):
                 starts.append(oldest)
         if starts:
             delete_before(connection, max(starts))
-        self._new_runs = 0
-        self._pruned = time.monotonic()
-
-
-class _transaction:  # noqa: N801 - a context manager, read as a function
-    """Commits at the end of its block, or takes everything back."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if kind is None:
-                self._connection.execute("COMMIT")
-        finally:
-            if self._connection.in_transaction:  # some failures have taken it back already
-                self._connection.execute("ROLLBACK")
 
 
 def _row(span: ReadableSpan) -> tuple[Any, ...]:

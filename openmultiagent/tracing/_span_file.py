@@ -9,13 +9,25 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from ..errors import StoreError
 
-__all__ = ["delete_before", "oldest_kept_start", "open_for_reading", "open_for_writing", "store_errors"]
+__all__ = [
+    "delete_before",
+    "oldest_kept_start",
+    "open_for_reading",
+    "open_for_writing",
+    "patiently",
+    "store_errors",
+    "transaction",
+]
+
+T = TypeVar("T")
 
 _VERSION = 1
 
@@ -23,6 +35,8 @@ _MARK = "openmultiagent_spans"
 """The table whose only row is the version; its name says whose file it is."""
 _BUSY_TIMEOUT = 5.0
 """Seconds that a statement waits for another process that writes."""
+_PAUSE = 0.01
+"""Seconds between two attempts."""
 
 _SCHEMA = (
     f"CREATE TABLE {_MARK} (version INTEGER NOT NULL)",
@@ -67,8 +81,10 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
-        with _closed_on_error(connection):
-            _prepare(connection, path)
+        with ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            patiently(lambda: _prepare(connection, path))
+            on_failure.pop_all()
     return connection
 
 
@@ -88,9 +104,11 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(
             uri, uri=True, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
         )
-        with _closed_on_error(connection):
-            if not _is_ours(connection, path):
+        with ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            if not patiently(lambda: _is_ours(connection, path)):
                 raise _foreign(path)
+            on_failure.pop_all()
     return connection
 
 
@@ -106,6 +124,49 @@ def store_errors(path: Path, what: str) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"the file of spans {path} {what}: {error}") from error
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """Return what an action returns, made again while others keep the file from it.
+
+    SQLite itself waits for others that write, but not for those that just open or close the file.
+
+    Args:
+        action: Must leave nothing behind when it fails.
+
+    Raises:
+        sqlite3.Error: It failed otherwise, or for too long.
+    """
+    deadline = time.monotonic() + _BUSY_TIMEOUT
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
+
+
+class transaction:  # noqa: N801 - a context manager, read as a function
+    """Commits at the end of its block, or takes everything back.
+
+    Args:
+        connection: The file.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if kind is None:
+                self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:  # some failures have taken it back already
+                self._connection.execute("ROLLBACK")
 
 
 def oldest_kept_start(connection: sqlite3.Connection, max_runs: int) -> int | None:
@@ -136,11 +197,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if not _is_ours(connection, path):
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before there is a table
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")
-        if not _is_ours(connection, path):  # another process may have been quicker
-            for statement in _SCHEMA:
-                connection.execute(statement)
-        connection.execute("COMMIT")
+        with transaction(connection):
+            if not _is_ours(connection, path):  # another process may have been quicker
+                for statement in _SCHEMA:
+                    connection.execute(statement)
     # With WAL a crash of the machine may lose the last spans, and never breaks the file.
     connection.execute("PRAGMA synchronous = NORMAL")
 
@@ -161,12 +221,3 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
 
 def _foreign(path: Path) -> StoreError:
     return StoreError(f"{path} is not a file of spans; give the exporter a path of its own")
-
-
-@contextmanager
-def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        connection.close()
-        raise

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from ..errors import ConfigurationError, StoreError
 from . import _names as names
-from ._span_file import open_for_reading, store_errors
+from ._span_file import open_for_reading, patiently, store_errors
 
 __all__ = ["RunPage", "SpanReader", "StoredRun", "StoredSpan"]
 
@@ -199,7 +199,7 @@ class SpanReader:
                 raise StoreError(f"the reader of {self.path} is closed; make a new one")
             cursor = self._connection.cursor()
             cursor.row_factory = sqlite3.Row
-            return cursor.execute(query, (*where.values, limit)).fetchall()
+            return patiently(lambda: cursor.execute(query, (*where.values, limit)).fetchall())
 
 
 class _Where:

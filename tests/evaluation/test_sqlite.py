@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -71,6 +72,17 @@ async def test_records_come_back_as_they_were(path: Path) -> None:
     assert (await again.query()).records == [full, failed]
     await again.aclose()
     await again.aclose()
+
+
+@proves("OBS-69")
+@pytest.mark.skipif(sys.platform == "win32", reason="files have other rights")
+async def test_only_the_owner_may_read_it(path: Path) -> None:
+    store = SQLiteEvalStore(path)
+    await store.append([record(1)])
+    assert {item.name: stat.filemode(item.stat().st_mode) for item in path.parent.iterdir()} == {
+        f"evaluations.db{suffix}": "-rw-------" for suffix in ("", "-wal", "-shm")
+    }
+    await store.aclose()
 
 
 @proves("OBS-69")

@@ -29,7 +29,7 @@ from openmultiagent.adapters._anthropic import AnthropicAdapter
 from openmultiagent.adapters._gemini import GeminiAdapter
 from openmultiagent.adapters._responses import OpenAIResponsesAdapter
 from openmultiagent.errors import AdapterError, LLMServerError
-from openmultiagent.messages import LLMMessage, TextBlock, ToolUseBlock
+from openmultiagent.messages import LLMMessage, TextBlock, ToolUseBlock, assert_valid_messages
 from openmultiagent.testing import FakeProviderServer, ScriptedAdapter
 from openmultiagent.testing.conformance import API_KEY, CHECKS, AdapterRig, Check, ConformanceError, check_adapter
 from openmultiagent.usage import TokenUsage
@@ -367,6 +367,16 @@ async def test_all_faults_are_told_together() -> None:
     assert str(caught.value).startswith(f"1 of {len(CHECKS)} checks failed:\ntells_unknown_usage_from_zero: ")
 
 
+class Minimal:
+    """As little as an adapter may be."""
+
+    name = "minimal"
+
+    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        assert_valid_messages(messages)
+        return LLMResponse([TextBlock.new("Hello")])
+
+
 @proves("TST-42")
 async def test_checks_that_need_a_server_are_left_out_without_one() -> None:
     def make(server: FakeProviderServer) -> ScriptedAdapter:
@@ -374,4 +384,5 @@ async def test_checks_that_need_a_server_are_left_out_without_one() -> None:
         return ScriptedAdapter(lambda messages, options: "Hello")
 
     await check_adapter(make, against_server=False)
+    await check_adapter(lambda _: Minimal(), against_server=False)
     assert {check.needs_server for check in CHECKS} == {True, False}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -59,6 +60,8 @@ from openmultiagent.usage import TokenUsage
 from tests.support import proves
 
 WAIT = 10.0
+RESET = struct.pack("ii", 1, 0)
+"""A linger of zero seconds: closing the socket breaks the connection."""
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Making a real one for each client takes longer than the requests do."""
 OPTIONS = LLMChatOptions(model="test-model")
@@ -100,6 +103,11 @@ def post(
     elif stream:
         body = {**body, "stream": True}
     return httpx.post(server.url + path, json=body, headers=headers, timeout=WAIT, verify=NO_TLS)
+
+
+def raw_client(server: FakeProviderServer) -> socket.socket:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)))
 
 
 def payloads(response: httpx.Response) -> list[Any]:
@@ -164,6 +172,18 @@ async def test_reasoning_that_only_the_provider_can_read() -> None:
     assert isinstance(whole, LLMResponse)
     assert whole.content[0] == ReasoningBlock.new("", redacted_data="opaque", provenance="anthropic")
     assert is_done_with(events[-1], whole)
+
+
+@every_protocol
+@proves("TST-21")
+async def test_reasoning_without_a_signature_or_a_text(protocol: str) -> None:
+    unsigned = [ReasoningBlock.new("Hm."), TextBlock.new("x")]
+    wordless = [ReasoningBlock.new("", signature="rs_1:proof"), TextBlock.new("x")]
+    for content in (unsigned, wordless):
+        whole, events = await both(content, protocol)
+        assert isinstance(whole, LLMResponse)
+        assert whole.content[-1] == TextBlock.new("x")
+        assert is_done_with(events[-1], whole)
 
 
 @every_protocol
@@ -563,25 +583,53 @@ def test_a_client_that_leaves_while_the_server_writes() -> None:
 @proves("TST-31")
 def test_a_client_that_breaks_its_connection() -> None:
     with FakeProviderServer([Silence()]) as server:
-        address = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((address[0], int(address[1]))) as client:
-            client.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}")
+        with raw_client(server) as client:
+            client.sendall(RAW_REQUEST)
             assert server.pausing.wait(WAIT)
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         assert server.client_left.wait(WAIT)
+
+
+RAW_REQUEST = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
 
 
 @proves("TST-31")
 def test_a_client_that_sends_its_next_request_early_has_not_left() -> None:
-    with FakeProviderServer([Served("one", delay=0.05), "two"]) as server:
-        address = server.url.removeprefix("http://").split(":")
-        request = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
-        with socket.create_connection((address[0], int(address[1]))) as client:
-            client.sendall(request + request)
-            got = b""
-            while got.count(b'"text"') < 4:  # each answer has the word twice
-                got += client.recv(65536)
+    asked, sent = threading.Event(), threading.Event()
+
+    def answer(_: FakeRequest) -> Served:
+        asked.set()
+        assert sent.wait(WAIT)
+        return Served("Hello", delay=0.01)
+
+    with FakeProviderServer(answer) as server, raw_client(server) as client:
+        client.sendall(RAW_REQUEST)
+        assert asked.wait(WAIT)
+        client.sendall(RAW_REQUEST)
+        sent.set()
+        got = b""
+        while got.count(b"Hello") < 2:
+            got += client.recv(65536)
         assert not server.client_left.is_set()
+    assert len(server.requests) == 2
+
+
+@proves("TST-31")
+def test_a_client_that_left_before_the_answer_began() -> None:
+    asked, left = threading.Event(), threading.Event()
+
+    def answer(_: FakeRequest) -> str:
+        asked.set()
+        assert left.wait(WAIT)
+        return "Hello"
+
+    with FakeProviderServer(answer) as server:
+        with raw_client(server) as client:
+            client.sendall(RAW_REQUEST)
+            assert asked.wait(WAIT)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        left.set()
+        assert server.client_left.wait(WAIT)
 
 
 @proves("TST-31")

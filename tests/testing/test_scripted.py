@@ -1,5 +1,6 @@
 """The scripted adapter: what it answers, what it records, and how it delivers."""
 
+import copy
 import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -278,6 +279,12 @@ async def test_an_invalid_conversation_is_refused_and_uses_up_no_response() -> N
 def test_the_adapter_says_that_it_only_reads_unless_told_otherwise() -> None:
     assert ScriptedAdapter([]).capabilities.read_only
     assert not ScriptedAdapter([], capabilities=AdapterCapabilities()).capabilities.read_only
+
+
+@proves("TST-8")
+def test_a_copy_of_the_adapter_is_the_adapter_itself() -> None:
+    adapter = ScriptedAdapter(["ok"])
+    assert copy.deepcopy({"adapter": adapter})["adapter"] is adapter
 
 
 @proves("TST-9")

@@ -14,9 +14,21 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from openmultiagent import AgentConfig, LLMMessage, LLMServerError, OpenMultiAgent, TextBlock, ToolUseBlock, tool
+from openmultiagent import (
+    AgentConfig,
+    LLMMessage,
+    LLMServerError,
+    OpenMultiAgent,
+    RunCall,
+    TextBlock,
+    ToolUseBlock,
+    tool,
+)
 from openmultiagent.adapters import LLMChatOptions, LLMResponse
+from openmultiagent.budget import BudgetScope
+from openmultiagent.messages import prepare_run_input
 from openmultiagent.testing import ScriptedAdapter
+from openmultiagent.tracing._metrics import Metrics
 from openmultiagent.usage import TokenUsage
 from tests.support import proves
 
@@ -136,6 +148,29 @@ async def test_a_cancelled_run_is_measured(meters: MeterProvider, reader: InMemo
     found = points(reader)[f"{DURATION} s"]
     assert [(point.attributes or {})["error.type"] for point in found] == ["cancelled", "cancelled"]
     assert all(point.sum > 0 for point in found)
+
+
+@proves("TRC-2")
+async def test_what_is_not_known_of_a_run_is_no_attribute(meters: MeterProvider, reader: InMemoryMetricReader) -> None:
+    measured = Metrics(meters)
+    assert measured.is_active
+    result = await OpenMultiAgent(default_adapter=ScriptedAdapter(["a"])).run_agent({"name": "x"}, "q")
+
+    async def call_next() -> Any:
+        return result
+
+    for config in (None, AgentConfig("x", model="m")):
+        call = RunCall(
+            kind="agent",
+            name="x",
+            identity=result.identity,
+            budget=BudgetScope("x"),
+            source=prepare_run_input("q"),
+            config=config,
+        )
+        await measured.run(call, call_next)
+    run = {"gen_ai.operation.name": "invoke_agent"}
+    assert attributes(points(reader)[f"{DURATION} s"]) == [{**run, "gen_ai.request.model": "m"}, run]
 
 
 @proves("TRC-5")

@@ -29,6 +29,7 @@ from openmultiagent import (
     tool,
 )
 from openmultiagent.testing import ScriptedAdapter
+from openmultiagent.tracing._span_file import patiently
 from openmultiagent.tracing.sqlite import SpanReader, SQLiteSpanExporter, StoredRun
 from tests.support import proves
 
@@ -343,6 +344,51 @@ def test_several_processes_write_and_read_the_same_file(tracer: Tracer, path: Pa
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+@proves("TRC-43")
+def test_several_exporters_may_make_the_same_file_at_once(tmp_path: Path) -> None:
+    failed: list[BaseException] = []
+
+    def make(path: Path, together: threading.Barrier) -> None:
+        together.wait()
+        try:
+            exporter = SQLiteSpanExporter(path)
+            tracer_to(exporter).start_span("one").end()
+            exporter.shutdown()
+        except StoreError as error:
+            failed.append(error)
+
+    for number in range(10):
+        path = tmp_path / f"spans-{number}.db"
+        together = threading.Barrier(6)
+        threads = [threading.Thread(target=make, args=(path, together)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        with SpanReader(path) as reader:
+            assert len(reader.spans()) == 6
+
+
+@proves("TRC-43")
+def test_what_is_locked_is_tried_again_for_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = sqlite3.OperationalError("database is locked")
+    locked.sqlite_errorcode = sqlite3.SQLITE_BUSY_RECOVERY
+    outcomes: list[Any] = [locked, locked, "done"]
+
+    def act() -> str:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return str(outcome)
+
+    assert patiently(act) == "done"
+    monkeypatch.setattr("openmultiagent.tracing._span_file._BUSY_TIMEOUT", -1.0)
+    outcomes.append(locked)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        patiently(act)
 
 
 @proves("TRC-43")

@@ -157,9 +157,8 @@ async def gives_answers_away(rig: AdapterRig) -> None:
     async with rig.up(lambda _: "Hello") as up:
         first = await up.chat()
         kept = copy.deepcopy(first.content)
-        for block in first.content:
-            if isinstance(block, TextBlock):
-                block.text = "changed"
+        for block in [block for block in first.content if isinstance(block, TextBlock)]:
+            block.text = "changed"
         first.content.clear()
         second = await up.chat()
         expect(second.content == kept, f"changing an answer changed the next one: {second.content!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from ...errors import AdapterError
 from ...messages import LLMMessage, ReasoningBlock, TextBlock, ToolUseBlock
 from ...usage import TokenUsage
 from .._served import Refused, Served, Silence
-from ._rig import AdapterRig, Rigged, check, expect
+from ._rig import AdapterRig, ConformanceError, Rigged, check, expect
 
 __all__ = ["STREAM_CHECKS"]
 
@@ -41,8 +41,7 @@ async def ends_a_stream_once_with_the_answer(rig: AdapterRig) -> None:
         _expect_one_end(events)
         done = events[-1].data
         if not isinstance(done, LLMResponse):
-            expect(condition=False, text=f"the stream ended with {events[-1]!r}")
-            return
+            raise ConformanceError(f"the stream ended with {events[-1]!r}")
         for kind, block_type in (("text", TextBlock), ("reasoning", ReasoningBlock)):
             told = "".join(str(event.data) for event in events if event.type == kind)
             whole = "".join(block.text for block in done.content if isinstance(block, block_type))
@@ -131,7 +130,7 @@ async def closes_the_connection_when_a_stream_is_left(rig: AdapterRig) -> None:
             return
         events = up.streaming.stream([LLMMessage.user("Hello")], up.options)
         async with aclosing(cast("Any", events)):
-            await _first(events)
+            await anext(aiter(events), None)
         await _expect_left(up, rig.patience)
 
 
@@ -145,17 +144,12 @@ async def closes_the_connection_when_a_call_is_cancelled(rig: AdapterRig) -> Non
         await _expect_left(up, rig.patience)
 
 
-async def _first(events: AsyncIterator[StreamEvent]) -> None:
-    async for _ in events:
-        return
-
-
 async def _expect_left(up: Rigged, patience: float) -> None:
     """Fail unless the server sees that its client is gone, and the adapter is as good as new."""
     try:
         await up.server.wait_until_client_left(patience)
-    except TimeoutError:
-        expect(condition=False, text="the connection stays open")
+    except TimeoutError as error:
+        raise ConformanceError("the connection stays open") from error
     answer = await up.chat()
     expect(answer.content == [TextBlock.new("Hello")], f"the next call was answered with {answer.content!r}")
 
