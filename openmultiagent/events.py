@@ -229,6 +229,8 @@ class EventBus:
         self._closed = True
         if self._closing is not None:
             self._closing.set()
+        if self._is_served:  # the service was cancelled, and more came
+            self._drop_what_waits()
         if self._hub is not None and self._hub.has_readers:
             self._hub.end(self.run_id)
 

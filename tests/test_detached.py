@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ import anyio.to_thread
 import pytest
 
 from openmultiagent import _detached
-from openmultiagent._detached import Detached, loop_poster
+from openmultiagent._detached import Detached, LoopHandle, Signal, loop_poster
 from tests.support import proves
 
 asyncio_only = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -386,7 +387,7 @@ def test_the_end_of_the_loop_ends_the_task_without_a_word(backend: str, count: i
 def test_a_call_posted_to_a_loop_that_has_ended_is_dropped(backend: str) -> None:
     called: list[int] = []
 
-    async def make() -> Callable[[Callable[[], object]], None]:
+    async def make() -> Callable[[Callable[[], object]], bool]:
         post = loop_poster()
         post(lambda: called.append(1))
         await steps(3)
@@ -417,3 +418,131 @@ async def test_a_storm_of_cancels_while_many_tasks_start_and_end() -> None:
     for task in tasks:
         await finished(task)
     assert all(task.error is None and task.result in {1, None} for task in tasks)
+
+
+def elsewhere(main: Callable[[], Awaitable[object]], backend: str) -> threading.Thread:
+    """Run something on an event loop of another thread."""
+    thread = threading.Thread(target=anyio.run, args=(main,), kwargs={"backend": backend})
+    thread.start()
+    return thread
+
+
+@proves("CAN-17")
+@pytest.mark.parametrize("other", ["asyncio", "trio"])
+async def test_a_task_is_waited_for_on_another_loop(other: str) -> None:
+    release = anyio.Event()
+    task: Detached[None] = Detached(release.wait)
+    task.start()
+    seen: list[bool] = []
+
+    async def wait() -> None:
+        await task.wait()
+        seen.append(task.done)
+
+    thread = elsewhere(wait, other)
+    await anyio.wait_all_tasks_blocked()
+    release.set()
+    await anyio.to_thread.run_sync(thread.join)
+    assert seen == [True]
+    await Detached(forever).wait()  # one that was never started is not waited for
+
+
+@proves("CAN-17")
+@pytest.mark.parametrize("other", ["asyncio", "trio"])
+async def test_no_change_is_missed(other: str) -> None:
+    signal = Signal()
+    value = 0
+    seen: list[int] = []
+
+    async def follow() -> None:
+        for wanted in range(1, 301):
+            await signal.until(partial(reached, wanted))
+            seen.append(wanted)
+
+    def reached(wanted: int) -> bool:
+        return value >= wanted
+
+    thread = elsewhere(follow, other)
+    for _ in range(300):
+        value += 1
+        signal.notify()
+        await anyio.lowlevel.checkpoint()
+    await anyio.to_thread.run_sync(thread.join)
+    assert seen == list(range(1, 301))
+    assert not signal._waiting
+
+
+@proves("CAN-17")
+async def test_who_stops_waiting_is_forgotten() -> None:
+    signal = Signal()
+    with anyio.move_on_after(0.01):
+        await signal.until(lambda: False)
+    assert not signal._waiting
+    signal.notify()
+
+
+@proves("CAN-18")
+@pytest.mark.parametrize("other", ["asyncio", "trio"])
+async def test_work_is_done_on_another_loop(other: str) -> None:
+    here = LoopHandle()
+    done_at: list[bool] = []
+
+    async def work() -> None:
+        await anyio.lowlevel.checkpoint()
+        done_at.append(here.is_current)
+
+    async def ask() -> None:
+        done_at.append(here.is_current)
+        assert await here.run(work, 5)
+
+    thread = elsewhere(ask, other)
+    await anyio.to_thread.run_sync(thread.join)
+    assert await here.run(work, 5)
+    assert done_at == [False, True, True]
+
+
+@proves("CAN-18")
+@pytest.mark.parametrize("other", ["asyncio", "trio"])
+async def test_work_that_takes_too_long_is_given_up(other: str) -> None:
+    here = LoopHandle()
+    results: list[bool] = []
+
+    async def ask() -> None:
+        results.append(await here.run(forever, 0.02))
+
+    thread = elsewhere(ask, other)
+    await anyio.to_thread.run_sync(thread.join)
+    results.append(await here.run(forever, 0.02))
+    assert results == [False, False]
+
+
+@proves("CAN-18")
+@pytest.mark.parametrize("ended", ["asyncio", "trio"])
+async def test_nothing_is_done_on_a_loop_that_has_ended(ended: str) -> None:
+    handles: list[LoopHandle] = []
+
+    async def make() -> None:
+        handles.append(LoopHandle())
+
+    thread = elsewhere(make, ended)
+    await anyio.to_thread.run_sync(thread.join)
+    with anyio.fail_after(5):
+        assert not await handles[0].run(forever, 60)
+
+
+@proves("CAN-18")
+async def test_nothing_is_done_on_a_loop_that_stands_still() -> None:
+    handles: list[LoopHandle] = []
+
+    async def make() -> None:
+        handles.append(LoopHandle())
+
+    def run_once() -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(make())
+        return loop
+
+    loop = await anyio.to_thread.run_sync(run_once)
+    with anyio.fail_after(5):
+        assert not await handles[0].run(forever, 60)
+    loop.close()

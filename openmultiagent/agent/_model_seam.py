@@ -23,7 +23,6 @@ from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
 from ..usage import TokenUsage
 from ._config import AgentConfig
 from ._environment import RunEnvironment
-from ._first_wait import OnFirstWait
 from ._meter import RequestMeter
 
 __all__ = ["ModelSeam"]
@@ -121,8 +120,8 @@ class ModelSeam:
         limit = self._config.call_timeout
         if limit is None:
             return await self._send(call)
-        with anyio.CancelScope() as scope:
-            return await OnFirstWait(self._send(call), partial(_set_deadline, scope, limit))
+        with anyio.CancelScope(deadline=anyio.current_time() + limit):
+            return await self._send(call)
         # Only this deadline leads here: a cancellation from further out goes on through the block above.
         raise LLMCallTimeoutError(timeout=limit, agent=self._config.name)
 
@@ -158,10 +157,6 @@ class ModelSeam:
             retryable=False,
         )
         raise self.adapter_error
-
-
-def _set_deadline(scope: anyio.CancelScope, seconds: float) -> None:
-    scope.deadline = anyio.current_time() + seconds
 
 
 def _around(step: ModelMiddleware, inner: ModelNext, call: ModelCall) -> Awaitable[LLMResponse]:

@@ -46,7 +46,7 @@ class RunProgress:
         """Results that a stream has not been told of."""
         self._input_length = len(messages)
         self._answer: LLMMessage | None = None
-        self._call_ids: set[str] = set()
+        self._calls = 0
         self._open: dict[str, ToolUseBlock] = {}
         self._finished: dict[str, ToolResultBlock] = {}
 
@@ -63,10 +63,10 @@ class RunProgress:
         calls = [block for block in message.content if isinstance(block, ToolUseBlock)]
         self._open = {}
         for call in calls:
-            if not call.id or call.id in self._call_ids:
+            self._calls += 1
+            if not call.id or call.id in self._open:
                 # Calls of one id could not be told apart by their results.
-                call.id = f"{call.id or 'call'}-{len(self._call_ids) + 1}"
-            self._call_ids.add(call.id)
+                call.id = f"{call.id or 'call'}-{self._calls}"
             self._open[call.id] = call
         self._finished = {}
         return calls

@@ -38,7 +38,7 @@ class Limits:
     requests: Annotated[int, Field(ge=1)] | None = None
     """Model calls, failed ones included."""
     tool_calls: Annotated[int, Field(ge=1)] | None = None
-    """Calls that reach a tool; one that is refused or answered by a middleware does not count."""
+    """Tool calls, those that fail or that the gate refuses included, those that a middleware answers not."""
     seconds: Annotated[float, Field(gt=0)] | None = None
     """Wall time from the start of the run."""
 

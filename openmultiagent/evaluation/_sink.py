@@ -223,14 +223,17 @@ class EvaluationSink:
     async def _work(self, claim: object, last: float) -> None:
         while (number := self._take(claim, last)) is not None:
             try:
-                await self._judge(self._judging[number])
+                records = await self._judge(self._judging[number])
             except anyio.get_cancelled_exc_class():
                 self._put_back(number)  # a flush that was given up loses nothing
                 raise
             except BaseException:
                 self._done(number)  # what ends the worker must not end the next one
                 raise
-            self._done(number)
+            try:
+                await self._report(records)
+            finally:  # stored is stored, whatever becomes of those who are told
+                self._done(number)
 
     def _end(self, claim: object, worker: Detached[None]) -> None:
         self._background.discard(worker)
@@ -268,7 +271,8 @@ class EvaluationSink:
         if self._exits:
             raise self._exits.pop()
 
-    async def _judge(self, sample: Sample) -> None:
+    async def _judge(self, sample: Sample) -> list[EvalRecord]:
+        """Return what was judged and stored; nothing when the store failed."""
         assert self._config is not None  # noqa: S101 - nothing is queued without a config
         records = []
         for scorer in self._config.scorers:
@@ -281,8 +285,7 @@ class EvaluationSink:
                 self._count_failure("scorer_failed", run_id, verdict, scorer=scorer.name)
             records.append(record_of(scorer, sample, verdict, self._config.store_payloads))
         self._emit(records, sample)
-        if await self._store(records):
-            await self._report(records)
+        return records if await self._store(records) else []
 
     def _account(self, scorer: Scorer, score: Score, run_id: str) -> None:
         assert self._config is not None  # noqa: S101 - nothing is queued without a config

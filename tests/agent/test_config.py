@@ -150,3 +150,17 @@ def test_texts_that_no_provider_can_be_sent_are_refused(field: str) -> None:
 def test_an_unknown_provider_is_told_before_a_missing_model() -> None:
     with pytest.raises(ConfigurationError, match="nobody"):
         Agent(AgentConfig("x", provider="nobody"))
+
+
+@proves("AGT-50")
+@pytest.mark.parametrize("field", ["model", "provider", "base_url", "api_key", "region", "api"])
+def test_an_empty_text_is_no_setting(field: str) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        AgentConfig("x", **{"model": "m", field: ""})
+
+
+@proves("STR-1")
+@pytest.mark.parametrize("kind", [{}, {"type": "object"}, "", "City", 3])
+def test_a_schema_is_no_type(kind: Any) -> None:
+    with pytest.raises(ConfigurationError, match="output_schema must be a type"):
+        AgentConfig("x", model="m", output_schema=kind)

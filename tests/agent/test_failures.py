@@ -14,6 +14,7 @@ from openmultiagent import (
     AgentConfig,
     AgentRunResult,
     CancelToken,
+    ConfigurationError,
     LLMAuthenticationError,
     LLMCallTimeoutError,
     LLMMessage,
@@ -23,7 +24,7 @@ from openmultiagent import (
     ToolUseBlock,
     tool,
 )
-from openmultiagent.adapters import LLMChatOptions, LLMResponse
+from openmultiagent.adapters import LLMChatOptions, LLMResponse, ModelCall, ModelNext
 from openmultiagent.testing import ScriptedAdapter
 from openmultiagent.usage import TokenUsage
 from tests.support import proves
@@ -334,3 +335,45 @@ async def test_a_cancellation_that_nobody_asked_for_is_a_failure(kind: type[Base
     else:
         assert not result.success
         assert "was cancelled by something" in result.output
+
+
+@proves("AGT-42")
+async def test_an_answer_after_the_limit_comes_too_late() -> None:
+    async def swallow(call: ModelCall, call_next: ModelNext) -> LLMResponse:
+        try:
+            return await call_next(call)
+        except BaseException:  # what no middleware should do
+            return LLMResponse([TextBlock(text="late")])
+
+    result = await agent(Hanging(), model_middleware=[swallow], timeout=0.02).run("q")
+    assert result.status.code == "timeout"
+
+
+@proves("AGT-48")
+@pytest.mark.parametrize("method", ["run", "stream", "prompt"])
+def test_what_is_no_token_is_refused_at_the_call(method: str) -> None:
+    with pytest.raises(ConfigurationError, match="cancel must be a CancelToken"):
+        getattr(agent(ScriptedAdapter([])), method)("q", cancel="now")
+
+
+@proves("AGT-49")
+@pytest.mark.parametrize("hook", ["before_run", "after_run"])
+async def test_a_hook_that_is_cancelled_by_what_it_uses_fails_the_run(hook: str) -> None:
+    async def leave(_: object) -> None:
+        raise asyncio.CancelledError
+
+    result = await agent(ScriptedAdapter(["ok"]), **{hook: leave}).run("q")
+    assert not result.success
+    assert f"{hook} was cancelled by something that it uses" in result.output
+    assert result.error_info is not None
+    assert result.error_info.kind == "callback"
+
+
+@proves("AGT-49")
+async def test_a_cancelled_caller_goes_through_a_hook() -> None:
+    async def hang(_: object) -> None:
+        await anyio.sleep_forever()
+
+    with anyio.move_on_after(0.02) as scope:
+        await agent(ScriptedAdapter(["ok"]), before_run=hang).run("q")
+    assert scope.cancelled_caught

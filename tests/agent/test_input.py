@@ -1,6 +1,7 @@
 """What an agent takes, and what of it is kept."""
 
 import copy
+import threading
 from types import MappingProxyType
 from typing import Any
 
@@ -312,3 +313,66 @@ async def test_an_agent_says_what_it_is_doing() -> None:
     tester.reset()
     states.append(tester.state)
     assert states == ["idle", "idle", "completed", "error", "error", "completed", "idle"]
+
+
+@proves("AGT-9")
+def test_prompts_from_several_threads_wait_for_each_other() -> None:
+    async def pause(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        await anyio.sleep(0.001)
+        return "ok"
+
+    tester = agent(ScriptedAdapter(pause))
+    failures: list[BaseException] = []
+
+    async def talk() -> None:
+        for _ in range(5):
+            await tester.prompt("q")
+
+    def work(backend: str) -> None:
+        try:
+            anyio.run(talk, backend=backend)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(backend,)) for backend in ("asyncio", "trio", "asyncio", "trio")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert [message.role for message in tester.get_history()] == ["user", "assistant"] * 20
+
+
+@proves("AGT-9")
+async def test_a_waiting_prompt_can_be_cancelled() -> None:
+    gate = anyio.Event()
+
+    async def wait(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        await gate.wait()
+        return "ok"
+
+    tester = agent(ScriptedAdapter(wait))
+    async with anyio.create_task_group() as group:
+        group.start_soon(tester.prompt, "first")
+        await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(0.02) as scope:
+            await tester.prompt("second")
+        assert scope.cancelled_caught
+        group.start_soon(tester.prompt, "third")
+        await anyio.wait_all_tasks_blocked()
+        gate.set()
+    assert [message.content for message in tester.get_history()[::2]] == [
+        [TextBlock(text="first")],
+        [TextBlock(text="third")],
+    ]
+
+
+@proves("AGT-9", "AGT-6")
+async def test_a_reset_is_not_undone_by_a_prompt_that_goes_on() -> None:
+    def reset(messages: list[LLMMessage], options: LLMChatOptions) -> str:
+        tester.reset()
+        return "ok"
+
+    tester = agent(ScriptedAdapter(reset), history=[LLMMessage.user("earlier")])
+    assert (await tester.prompt("q")).success
+    assert tester.get_history() == []

@@ -307,3 +307,13 @@ async def test_a_tool_is_told_which_call_it_serves() -> None:
     assert (context.agent, context.tool_name, context.tool_call_id, context.turn) == ("tester", "look", "c1", 1)
     assert context.run_id == result.identity.run_id
     assert result.tool_calls[0].input == {}
+
+
+@proves("AGT-36")
+async def test_calls_without_an_id_get_unique_ones() -> None:
+    nameless = [call("", a=1, b=2), call("", a=3, b=4)]
+    adapter = ScriptedAdapter([nameless, [call("", a=5, b=6)], "ok"])
+    result = await agent(adapter, tools=[add]).run("q")
+    ids = [record.tool_use_id for record in result.tool_calls]
+    assert all(ids)
+    assert len(set(ids)) == 3

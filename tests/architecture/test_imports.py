@@ -40,8 +40,8 @@ SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
 SDK_ALLOWED = (f"{PACKAGE}.tracing._export", f"{PACKAGE}.testing", f"{PACKAGE}.cli")
 """The modules that may import the OpenTelemetry SDK; the first stands for ``_export.py``, ``_export_file.py``, ..."""
 
-OWN_DOORS = {f"{PACKAGE}.tracing.sqlite"}
-"""Public modules inside a package: they load what ``import openmultiagent`` must not load."""
+OWN_DOORS = {f"{PACKAGE}.tracing.sqlite", f"{PACKAGE}.testing.conformance"}
+"""Public modules inside a package: they load what ``import openmultiagent`` must not load, or are for few users."""
 
 
 def upward_imports(modules: Modules) -> list[str]:

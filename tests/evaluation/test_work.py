@@ -360,6 +360,34 @@ async def test_a_flush_does_not_wait_for_what_comes_later() -> None:
 
 
 @proves("OBS-27")
+@pytest.mark.parametrize("hanging", ["store", "on_result"])
+async def test_a_flush_that_runs_out_of_time_late_stores_everything_once(hanging: str) -> None:
+    patient: list[bool] = []
+    stored: list[EvalRecord] = []
+
+    async def hang(record: object) -> None:
+        if not patient:
+            await anyio.sleep_forever()
+
+    class Store:
+        async def append(self, records: Any) -> None:
+            if hanging == "store":
+                await hang(records)
+            stored.extend(records)
+
+    oma = OpenMultiAgent(
+        default_adapter=ScriptedAdapter(["a"]),
+        evaluation=OnlineEvaluation([plain], store=Store(), on_result=hang if hanging == "on_result" else None),
+    )
+    await run(oma)
+    assert await oma.evaluation.flush(0.02) == (hanging == "on_result")  # it is judged and stored by then
+    patient.append(True)
+    assert await oma.evaluation.flush()
+    assert oma.evaluation.stats().completed == 1
+    assert [record.identity.run_id for record in stored] == ["r0"]
+
+
+@proves("OBS-27")
 async def test_a_flush_that_is_cancelled_loses_nothing() -> None:
     gate, entered = anyio.Event(), anyio.Event()
 

@@ -1,5 +1,6 @@
 """Progress events, budgets and run middleware around a run."""
 
+import asyncio
 from typing import Any
 
 import anyio
@@ -387,3 +388,14 @@ async def test_a_cancelled_caller_with_an_async_listener() -> None:
         await oma.run_agent({"name": "x"}, "q")
     assert scope.cancelled_caught
     assert heard == ["agent_start", "agent_complete"]
+
+
+@proves("ORC-14", "AGT-49")
+async def test_a_run_middleware_that_is_cancelled_by_what_it_uses() -> None:
+    async def leave(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
+        raise asyncio.CancelledError
+
+    result = await OpenMultiAgent(default_adapter=ScriptedAdapter(["ok"]), middleware=[leave]).run_agent(
+        {"name": "x"}, "q"
+    )
+    assert "a run middleware was cancelled by something that it uses" in result.output

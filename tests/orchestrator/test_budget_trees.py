@@ -82,7 +82,7 @@ class Model:
         if step is None:
             world.reported.append(TokenUsage())
             return LLMResponse([TextBlock(text="done")], usage=TokenUsage())
-        most = 30 if options.max_tokens is None else options.max_tokens
+        most = 400 if options.max_tokens is None else options.max_tokens
         usage = TokenUsage(
             input_tokens=int(step.share_in * read_bytes(messages, options)), output_tokens=int(step.share_out * most)
         )

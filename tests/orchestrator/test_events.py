@@ -96,6 +96,35 @@ async def test_a_slow_listener_gets_everything_before_the_orchestrator_is_closed
     assert heard == [1, 2]
 
 
+@proves("ORC-61")
+async def test_a_run_that_goes_on_while_its_orchestrator_is_closed_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_progress, "_CLOSE_GRACE", 0.02)
+    heard: list[str] = []
+    closed = anyio.Event()
+
+    async def listener(event: Event[Any]) -> None:
+        heard.append(event.type)
+
+    async def wait(messages: object, options: LLMChatOptions) -> str:
+        await closed.wait()
+        return "ok"
+
+    async def run() -> None:
+        outputs.append((await oma.run_agent({"name": "x"}, "q")).output)
+
+    outputs: list[str] = []
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(wait), on_progress=listener)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            async with oma:
+                group.start_soon(run)
+                await anyio.wait_all_tasks_blocked()
+            closed.set()
+    assert outputs == ["ok"]
+    assert heard == ["agent_start"]
+    assert oma.dropped_events == 1
+
+
 @proves("ORC-67")
 @pytest.mark.parametrize("inside", [True, False])
 async def test_a_listener_that_swallows_its_cancellation_holds_nothing_and_is_left_out(
