@@ -81,9 +81,7 @@ def new_identity(run_id: str | None = None) -> RunIdentity:
         run_id: Its run id, if it has one already.
     """
     digits = os.urandom(38).hex()  # one call for all of them, since every run needs an identity
-    return RunIdentity(
-        _uuid(digits) if run_id is None else run_id, trace_id=f"{digits[32:62]}01", root_span_id=f"{digits[62:]}01"
-    )
+    return RunIdentity(_uuid(digits) if run_id is None else run_id, 1, f"{digits[32:62]}01", f"{digits[62:]}01")
 
 
 def new_run_id() -> str:

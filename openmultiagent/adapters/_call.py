@@ -39,9 +39,8 @@ class ModelCall:
 
     __slots__ = ("__dict__", "_options", "_source", "agent", "id", "phase", "provider", "run_id", "sink", "turn")
 
-    def __init__(  # noqa: PLR0913 - the fields of one record, all by keyword
+    def __init__(  # noqa: PLR0913, PLR0917 - the fields of one record
         self,
-        *,
         id: str,  # noqa: A002 - the word that users look for
         run_id: str,
         agent: str,

@@ -26,7 +26,7 @@ from ..messages import (
     LLMMessage,
     copy_messages,
     prepare_prompt_input,
-    prepare_run_input,
+    read_run_input,
 )
 from ..outcome import AgentRunResult
 from ..tools import ToolsetOwner
@@ -93,7 +93,7 @@ class Agent(Generic[T]):
             InvalidMessageError: The input is no conversation; raised by the call itself, before anything happens.
         """
         check_cancel(cancel)
-        messages = prepare_run_input(input).messages
+        messages = read_run_input(input)
         return self._execute(messages, cancel=cancel)
 
     def stream(self, input: AgentRunInput, *, cancel: CancelToken | None = None) -> AgentStream[T]:  # noqa: A002 - pinned
@@ -107,7 +107,7 @@ class Agent(Generic[T]):
             InvalidMessageError: The input is no conversation; raised by the call itself.
         """
         check_cancel(cancel)
-        messages = prepare_run_input(input).messages
+        messages = read_run_input(input)
         run_id = new_run_id()
 
         async def runner(sink: EventSink) -> AgentRunResult[T]:
@@ -186,13 +186,8 @@ class Agent(Generic[T]):
         sink: EventSink | None = None,
         run_id: str | None = None,
     ) -> AgentRunResult[T]:
-        environment = RunEnvironment(
-            identity=new_identity(run_id),
-            budget=BudgetScope(self.name, self._limits),
-            sink=sink,
-            cancel=cancel,
-            toolsets=self._toolsets,
-        )
+        environment = RunEnvironment(new_identity(run_id), BudgetScope(self.name, self._limits))
+        environment.sink, environment.cancel, environment.toolsets = sink, cancel, self._toolsets
         self._running += 1
         ended: AgentState = "error"
         try:

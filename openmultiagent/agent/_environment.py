@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from ..adapters import AdapterLease, AdapterOwner, ModelMiddleware, create_adapter, provider_names
@@ -27,16 +27,18 @@ EventSink = Callable[[Event[Any]], Awaitable[None]]
 """Where the events of a stream go."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class RunEnvironment:
     """The surroundings of one run; nothing in it is shared with another run but adapters and middleware.
 
-    It is never changed. It is not frozen, since a frozen dataclass takes twice the time to make, and every run has one.
+    Nobody changes it once it is handed on. It is not frozen, since a frozen dataclass takes several times as long to
+    make, and every run has one.
     """
 
     identity: RunIdentity
     budget: BudgetScope
     """The run's own scope: its usage is the usage of the run."""
+    _: KW_ONLY
     phase: str = "agent"
     """What the run is for."""
     model_middleware: Sequence[ModelMiddleware] = ()

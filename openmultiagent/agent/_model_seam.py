@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import anyio
@@ -24,6 +24,7 @@ from ..usage import TokenUsage
 from ._config import AgentConfig
 from ._environment import RunEnvironment
 from ._meter import RequestMeter
+from ._time_limit import await_in_time
 
 __all__ = ["ModelSeam"]
 
@@ -106,8 +107,7 @@ class ModelSeam:
         Args:
             call: The call.
         """
-        model = call.source_options.model
-        return CostEstimateContext(agent=call.agent, model=model, provider=self._adapter.name, phase=call.phase)
+        return _pricing(call.agent, call.source_options.model, self._adapter.name, call.phase)
 
     async def _traced(self, call: ModelCall) -> LLMResponse:
         # Our own steps only look at a call, so they all share it.
@@ -120,8 +120,8 @@ class ModelSeam:
         limit = self._config.call_timeout
         if limit is None:
             return await self._send(call)
-        with anyio.CancelScope(deadline=anyio.current_time() + limit):
-            return await self._send(call)
+        with anyio.CancelScope() as scope:
+            return await await_in_time(self._send(call), scope, limit)
         # Only this deadline leads here: a cancellation from further out goes on through the block above.
         raise LLMCallTimeoutError(timeout=limit, agent=self._config.name)
 
@@ -157,6 +157,11 @@ class ModelSeam:
             retryable=False,
         )
         raise self.adapter_error
+
+
+@lru_cache(maxsize=256)
+def _pricing(agent: str, model: str, provider: str, phase: str) -> CostEstimateContext:
+    return CostEstimateContext(agent=agent, model=model, provider=provider, phase=phase)
 
 
 def _around(step: ModelMiddleware, inner: ModelNext, call: ModelCall) -> Awaitable[LLMResponse]:

@@ -20,7 +20,7 @@ from ..budget import BudgetScope
 from ..cancellation import CancelToken
 from ..errors import ConfigurationError
 from ..identity import new_identity
-from ..messages import AgentRunInput, Conversation, prepare_run_input
+from ..messages import AgentRunInput, Conversation, read_run_input
 from ..outcome import AgentRunResult, ErrorKind, describe_error
 from ._agent import Agent
 from ._environment import RunEnvironment
@@ -330,7 +330,7 @@ def _check_cap(value: object) -> None:
 
 
 def _copied(given: AgentRunInput) -> Conversation:
-    return Conversation(prepare_run_input(given).messages)
+    return Conversation(read_run_input(given))
 
 
 def _prepared(item: object, index: int) -> PoolRun:
@@ -360,5 +360,5 @@ async def _result(agent: Agent[Any], run: PoolRun) -> Result:
 
 
 def _failed(run: PoolRun, error: Exception, kind: ErrorKind) -> Result:
-    environment = RunEnvironment(identity=new_identity(), budget=BudgetScope(run.agent))
+    environment = RunEnvironment(new_identity(), BudgetScope(run.agent))
     return failed_result(environment, error, kind=kind)

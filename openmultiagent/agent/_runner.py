@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cached_property
 from typing import Any
 
 from ..adapters import LLMAdapter, LLMChatOptions, LLMResponse, ModelCall
@@ -62,7 +63,7 @@ class AgentRunner:
         self._environment = environment
         self._progress = progress
         self.model = ModelSeam(config, adapter, environment)
-        self._tools = ToolSeam(config, environment, tools)
+        self._granted = tools
         self._provider = adapter.name
         self._output = None if config.output_schema is None else output_format(config.output_schema)
         self._corrections = 0
@@ -73,6 +74,10 @@ class AgentRunner:
         self._landing: Landing | None = None
         if isinstance(config.wrap_up, WrapUp):
             self._landing = Landing(config, config.wrap_up, environment.budget, self.model.meter)
+
+    @cached_property
+    def _tools(self) -> ToolSeam:
+        return ToolSeam(self._config, self._environment, self._granted)  # most runs call no tool
 
     async def run(self) -> None:
         """Go through the turns; why the run stopped is in the progress."""
@@ -105,7 +110,7 @@ class AgentRunner:
             if last is not None:
                 await self._wrap_up(last)
                 return
-            if self._tools.refused is not None:
+            if calls and self._tools.refused is not None:
                 raise self._tools.refused
             if over or not (calls or warning or self._must_correct()):
                 return
@@ -211,16 +216,11 @@ class AgentRunner:
     ) -> ModelCall:
         run_id = self._environment.identity.run_id
         call_id = f"{run_id}/turn-{self._progress.turns}"
+        if phase == "summary":
+            call_id = f"{call_id}/summary-{self._asides}"
+        # By position, which takes a third of the time.
         return ModelCall(
-            id=f"{call_id}/summary-{self._asides}" if phase == "summary" else call_id,
-            run_id=run_id,
-            agent=self._config.name,
-            turn=self._progress.turns,
-            phase=phase,
-            provider=self._provider,
-            messages=messages,
-            options=options,
-            sink=turn,
+            call_id, run_id, self._config.name, self._progress.turns, phase, self._provider, messages, options, turn
         )
 
 

@@ -6,6 +6,7 @@ Invariant: everything that can be wrong with the arguments is found before the r
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ def run_agent(options: AgentOptions, console: Console) -> bool:
     with logs_on(console):
         message = read_input(options.prompt, options.files, options.images)
         result = anyio.run(
-            _run, options, message, teller, spans, store, backend_options={"use_uvloop": _uvloop_is_installed()}
+            _run, options, message, teller, spans, store, backend_options={"use_uvloop": _can_use_uvloop()}
         )
     teller.report(result, spans.spans, store.records)
     if options.as_json:
@@ -88,9 +89,16 @@ def run_agent(options: AgentOptions, console: Console) -> bool:
     return result.success
 
 
-def _uvloop_is_installed() -> bool:
+def _can_use_uvloop() -> bool:
     """Say whether the faster event loop of the extra ``speed`` is there; it is not made for Windows."""
-    return sys.platform != "win32" and find_spec("uvloop") is not None
+    if sys.platform == "win32" or find_spec("uvloop") is None:
+        return False
+    try:
+        for descriptor in range(3):
+            os.fstat(descriptor)
+    except OSError:  # closed: uvloop would get its number for a file of its own, and abort the process
+        return False
+    return True
 
 
 async def _run(

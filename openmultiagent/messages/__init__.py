@@ -14,6 +14,7 @@ from ._input import (
     coerce_messages,
     prepare_prompt_input,
     prepare_run_input,
+    read_run_input,
 )
 from ._json import replace_lone_surrogates
 from ._models import (
@@ -93,6 +94,7 @@ __all__ = [
     "normalize_for_provider",
     "prepare_prompt_input",
     "prepare_run_input",
+    "read_run_input",
     "repair_history",
     "replace_lone_surrogates",
     "require_valid_history",

@@ -27,6 +27,7 @@ __all__ = [
     "coerce_messages",
     "prepare_prompt_input",
     "prepare_run_input",
+    "read_run_input",
 ]
 
 AgentRunInput = str | Sequence[LLMMessage | Mapping[str, Any]]
@@ -168,16 +169,30 @@ def prepare_run_input(input: object, *, backend_kind: str | None = None) -> Prep
     Raises:
         InvalidMessageError: It is neither, or the backend cannot take it.
     """
+    messages = read_run_input(input)
     if isinstance(input, str):
-        prompt = str.__str__(input)
-        return PreparedRunInput([_user_turn(prompt)], structured=False, prompt=prompt)
+        return PreparedRunInput(messages, structured=False, prompt=str.__str__(input))
+    _refuse_for_backend(backend_kind)
+    return PreparedRunInput(messages, structured=True)
+
+
+def read_run_input(input: object) -> list[LLMMessage]:  # noqa: A002 - the word of `prepare_run_input`
+    """Check what a run was given and return it as private messages.
+
+    Args:
+        input: A prompt, or a non-empty conversation.
+
+    Raises:
+        InvalidMessageError: It is neither.
+    """
+    if isinstance(input, str):
+        return [_user_turn(str.__str__(input))]
     messages = coerce_messages(input)
     if not messages:
         raise InvalidMessageError(
             "messages must not be empty; pass a prompt string or at least one message", path="messages"
         )
-    _refuse_for_backend(backend_kind)
-    return PreparedRunInput(messages, structured=True)
+    return messages
 
 
 def prepare_prompt_input(input: object, *, backend_kind: str | None = None) -> LLMMessage:  # noqa: A002 - public name

@@ -7,6 +7,7 @@ another event loop is running in the caller's thread, and never waits for itself
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future, wait
@@ -29,6 +30,8 @@ R = TypeVar("R")
 
 _CANCEL_TIMEOUT = 5.0
 """Seconds that an interrupted call, or the end of the loop, waits for what it has cancelled."""
+_ROUNDS = 5
+"""Times that the end of the loop looks for what is still running: what is cancelled may start something else."""
 _STOPPED = "the orchestrator was closed while this call was going on"
 
 
@@ -86,7 +89,8 @@ class LoopThread:
             raise
         finally:
             self._calls.discard(outcome)
-            work.close()  # it has ended, or never began
+            if not tasks:
+                work.close()  # it never began
             del outcome  # its exception refers to this frame
 
     def post(self, work: Coroutine[Any, Any, object]) -> None:
@@ -112,10 +116,12 @@ class LoopThread:
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop of the extra ``speed``, where it is installed."""
+    """Return a loop of the extra ``speed`` where it is installed and can be used."""
     try:
+        for descriptor in range(3):
+            os.fstat(descriptor)  # where one is closed, uvloop would get its number for its own, and abort the process
         loop: asyncio.AbstractEventLoop = import_module("uvloop").new_event_loop()
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, OSError):
         return asyncio.new_event_loop()
     return loop
 
@@ -148,10 +154,7 @@ def _main(loop: asyncio.AbstractEventLoop, calls: set[Future[Any]]) -> None:
     asyncio.set_event_loop(loop)
     try:
         _run_until_stopped(loop)
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        loop.run_until_complete(asyncio.wait(tasks, timeout=_CANCEL_TIMEOUT) if tasks else asyncio.sleep(0))
+        loop.run_until_complete(_cancel_all())
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         asyncio.set_event_loop(None)
@@ -159,6 +162,18 @@ def _main(loop: asyncio.AbstractEventLoop, calls: set[Future[Any]]) -> None:
         for outcome in list(calls):
             if not outcome.done():
                 outcome.set_exception(RuntimeError(_STOPPED))
+
+
+async def _cancel_all() -> None:
+    me = asyncio.current_task()
+    for _ in range(_ROUNDS):
+        await asyncio.sleep(0)  # a call may be about to begin
+        tasks = asyncio.all_tasks() - {me}
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=_CANCEL_TIMEOUT / _ROUNDS)
 
 
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:

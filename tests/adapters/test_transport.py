@@ -269,6 +269,21 @@ async def test_an_endless_error_body_is_not_read_to_its_end(respx_mock: respx.Mo
     assert body.closed
 
 
+@pytest.mark.parametrize("location", ["http://:bad", "http://xn--/", "http://\u2028", "https://elsewhere.test", "/v2"])
+@pytest.mark.parametrize("given", [False, True])
+@proves("MOD-32", "MOD-33")
+async def test_a_redirect_is_refused_wherever_it_leads(
+    respx_mock: respx.MockRouter, location: str, given: bool
+) -> None:
+    headers = [(b"location", location.encode())]
+    route = respx_mock.post(URL).mock(return_value=httpx.Response(302, headers=headers))
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(LLMBadRequestError, match="the server redirects to .*, and redirects are not") as caught:
+            await post(transport(http_client=client if given else None))
+    assert not caught.value.retryable
+    assert route.call_count == 1
+
+
 # --- clients ---------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +314,12 @@ async def test_tasks_share_one_client(respx_mock: respx.MockRouter) -> None:
 
 
 # --- addresses and headers -------------------------------------------------------------------------------------------
+
+
+@proves("MOD-40")
+async def test_a_host_that_cannot_be_looked_up_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ConfigurationError, match="base_url cannot be used"):
+        await transport().post("http://xn--/v1", headers={}, content=b"{}")
 
 
 @pytest.mark.parametrize(

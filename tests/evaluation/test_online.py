@@ -353,7 +353,8 @@ def test_functions_become_scorers() -> None:
 
 async def test_without_evaluation_there_is_nothing_to_flush() -> None:
     oma = OpenMultiAgent(default_adapter=ScriptedAdapter(["a"]))
-    await oma.run_agent({"name": "x"}, "q")
+    result = await oma.run_agent({"name": "x"}, "q")
+    oma.evaluation.offer("q", result, 0.1)
     assert await oma.evaluation.flush()
     assert oma.evaluation.stats().sampled == 0
 

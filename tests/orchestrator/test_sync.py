@@ -34,8 +34,10 @@ from openmultiagent import (
     ToolUseBlock,
     tool,
 )
-from openmultiagent.adapters import LLMChatOptions, LLMResponse
+from openmultiagent.adapters import AdapterOwner, LLMChatOptions, LLMResponse
 from openmultiagent.evaluation import InMemoryEvalStore, OnlineEvaluation
+from openmultiagent.orchestrator import _lifetime
+from openmultiagent.orchestrator._sync import LoopThread
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 from tests.support.openai_server import OpenAIServer, Reply
@@ -371,6 +373,21 @@ async def test_an_orchestrator_may_be_closed_on_another_event_loop(inner: str) -
         assert [request.connection for request in server.requests] == [1, 2]
 
 
+@proves("ORC-70", "ORC-75")
+async def test_synchronous_and_other_runs_share_an_orchestrator() -> None:
+    with OpenAIServer([Reply("Hello")]) as server:
+        config = {"name": "x", "model": "m", "provider": "openai", "base_url": server.base_url, "api_key": "k"}
+        store = InMemoryEvalStore()
+        oma = OpenMultiAgent(evaluation=OnlineEvaluation([lambda context: 1.0], store=store))
+        with anyio.fail_after(15):
+            async with oma:
+                for _ in range(2):
+                    await oma.run_agent(config, "q")
+                    await anyio.to_thread.run_sync(oma.run_agent_sync, config, "q")
+        assert [request.connection for request in server.requests] == [1, 2, 1, 2]
+        assert len(store.records) == 4
+
+
 @proves("ORC-75")
 def test_an_orchestrator_outlives_its_event_loops() -> None:
     store = InMemoryEvalStore()
@@ -446,3 +463,80 @@ def test_async_listeners_are_served_beside_synchronous_runs() -> None:
     assert heard == []
     oma.aclose_sync()
     assert heard == ["agent_start", "agent_complete"]
+
+
+@proves("ORC-75")
+def test_calls_that_begin_while_the_thread_ends_are_told() -> None:
+    thread = LoopThread()
+    blocked, go_on = threading.Event(), threading.Event()
+    outcomes: list[str] = []
+
+    async def block() -> None:
+        blocked.set()
+        go_on.wait(5)
+
+    def call() -> None:
+        try:
+            thread.run(anyio.sleep_forever())
+        except RuntimeError as error:
+            outcomes.append(str(error))
+
+    thread.post(block())
+    assert blocked.wait(5)
+    thread.stop()
+    callers = [threading.Thread(target=call) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    while len(thread._calls) < 3:
+        pass
+    go_on.set()
+    for caller in callers:
+        caller.join(10)
+    thread.join(10)
+    assert len(outcomes) == 3
+    call()
+    assert outcomes[3] == "Event loop is closed"
+    thread.stop()
+
+
+@proves("ORC-75")
+def test_what_starts_something_when_it_is_cancelled_is_cancelled_again() -> None:
+    thread = LoopThread()
+    ended: list[str] = []
+
+    async def stubborn(lives: int) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("cancelled")
+            if lives:
+                kept.append(asyncio.ensure_future(stubborn(lives - 1)))
+
+    kept: list[Any] = []
+    thread.post(stubborn(2))
+    thread.run(asyncio.sleep(0))
+    thread.stop()
+    thread.join(10)
+    assert ended == ["cancelled"] * 3
+
+
+@proves("ORC-74")
+def test_letting_go_of_a_thread_closes_its_connections_and_waits_at_the_end_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[str] = []
+
+    class Owner(AdapterOwner):
+        async def aclose(self) -> None:
+            closed.append(threading.current_thread().name)
+
+    for is_alive in (True, False):
+        thread = LoopThread()
+        monkeypatch.setattr(threading.main_thread(), "is_alive", lambda alive=is_alive: alive)
+        _lifetime._release(thread, Owner(lambda *_: ScriptedAdapter([])))
+        if not is_alive:
+            assert not thread.is_alive
+        monkeypatch.undo()
+        thread.join(5)
+        _lifetime._release(thread, Owner(lambda *_: ScriptedAdapter([])))
+    assert closed == ["openmultiagent-sync"] * 2

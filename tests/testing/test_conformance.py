@@ -17,17 +17,19 @@ import anyio.to_thread
 import pytest
 
 from openmultiagent.adapters import (
+    AnthropicAdapter,
+    AzureOpenAIAdapter,
     EmbeddedAdapter,
+    FallbackAdapter,
+    GeminiAdapter,
     LLMAdapter,
     LLMChatOptions,
     LLMResponse,
     OpenAIAdapter,
+    OpenAIResponsesAdapter,
     StreamEvent,
     TransportOptions,
 )
-from openmultiagent.adapters._anthropic import AnthropicAdapter
-from openmultiagent.adapters._gemini import GeminiAdapter
-from openmultiagent.adapters._responses import OpenAIResponsesAdapter
 from openmultiagent.errors import AdapterError, LLMServerError
 from openmultiagent.messages import LLMMessage, TextBlock, ToolUseBlock, assert_valid_messages
 from openmultiagent.testing import FakeProviderServer, ScriptedAdapter
@@ -51,6 +53,7 @@ RIGS: dict[str, AdapterRig] = {
         lambda server: AnthropicAdapter(base_url=server.anthropic_url, api_key=API_KEY, transport=ONCE)
     ),
     "gemini": AdapterRig(lambda server: GeminiAdapter(base_url=server.gemini_url, api_key=API_KEY, transport=ONCE)),
+    "azure-openai": AdapterRig(lambda server: AzureOpenAIAdapter(endpoint=server.url, api_key=API_KEY, transport=ONCE)),
     "embedded": AdapterRig(lambda _: EmbeddedAdapter(), against_server=False),
     "scripted": AdapterRig(lambda _: ScriptedAdapter(lambda messages, options: "Hello"), against_server=False),
 }
@@ -61,6 +64,15 @@ RIGS: dict[str, AdapterRig] = {
 @proves("TST-40")
 async def test_the_built_in_adapters_conform(rig: AdapterRig, check: Check) -> None:
     await check(rig)
+
+
+ERRORS_OF_ITS_OWN = {"tells_refusals_by_their_status", "tells_how_long_to_wait", "tells_a_broken_connection"}
+
+
+@pytest.mark.parametrize("check", [check for check in CHECKS if check.name not in ERRORS_OF_ITS_OWN], ids=str)
+@proves("TST-40")
+async def test_a_fallback_conforms_but_for_its_errors_which_hold_several(check: Check) -> None:
+    await check(AdapterRig(lambda server: FallbackAdapter([openai(server)], owned=True)))
 
 
 class Wrapped:

@@ -23,16 +23,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openmultiagent.adapters import (
+    AnthropicAdapter,
+    GeminiAdapter,
     LLMAdapter,
     LLMChatOptions,
     LLMResponse,
     OpenAIAdapter,
+    OpenAIResponsesAdapter,
     StreamEvent,
     TransportOptions,
 )
-from openmultiagent.adapters._anthropic import AnthropicAdapter
-from openmultiagent.adapters._gemini import GeminiAdapter
-from openmultiagent.adapters._responses import OpenAIResponsesAdapter
 from openmultiagent.errors import (
     AdapterError,
     ConfigurationError,
