@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
 from openmultiagent import Agent, AgentConfig, TextBlock, TokenUsage, ToolUseBlock
@@ -268,7 +268,7 @@ def langgraph() -> Peer:
     return Peer("langgraph", run_plain, run_tool, talk)
 
 
-def autogen() -> Peer:
+def autogen() -> Peer:  # noqa: C901 - one small method for each that the peer asks for
     """Return the agents of autogen-agentchat, on a ``ChatCompletionClient`` of their own kind."""
     from autogen_agentchat.agents import AssistantAgent  # noqa: PLC0415 - optional
     from autogen_core import CancellationToken, FunctionCall  # noqa: PLC0415 - optional

@@ -236,8 +236,10 @@ def test_an_invalid_message_is_a_value_error_with_a_path() -> None:
         ),
         (
             CostBudgetExceededError(agent="ann", cost_used=0.75, budget=1, needed=0.5),
-            'Agent "ann" exceeded cost budget: 0.75 estimated cost used, and the next call may need 0.5 more '
-            "(budget: 1)",
+            (
+                'Agent "ann" exceeded cost budget: 0.75 estimated cost used, and the next call may need 0.5 more '
+                "(budget: 1)"
+            ),
         ),
         (
             LimitExceededError(agent="ann", limit="requests", used=3, budget=3),

@@ -17,7 +17,7 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from .._middleware import compose
-from ..adapters import LLMAdapter, LLMResponse, ModelCall, ModelMiddleware, ModelNext, StreamSink
+from ..adapters import FallbackResponse, LLMAdapter, LLMResponse, ModelCall, ModelMiddleware, ModelNext, StreamSink
 from ..budget import CostEstimateContext, PendingCall
 from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
 from ..usage import TokenUsage
@@ -69,17 +69,17 @@ class ModelSeam:
             pending, call = self._reserved(call)
         else:
             pending = scope.begin(self.pricing(call))
-        was_sent, usage = True, None
+        was_sent, usage, context = True, None, None
         try:
             response = await (self._traced(call) if self._environment.model_tracing else self._timed(call))
-            usage = response.usage
+            usage, context = response.usage, _answered_by(call, response)
         except ConfigurationError:
             was_sent = False
             raise
         finally:
             # In `finally`: a call that failed or was cancelled has been paid for all the same.
             if was_sent:
-                pending.settle(usage)
+                pending.settle(usage, context)
             else:
                 pending.withdraw()
         return response
@@ -162,6 +162,13 @@ class ModelSeam:
 @lru_cache(maxsize=256)
 def _pricing(agent: str, model: str, provider: str, phase: str) -> CostEstimateContext:
     return CostEstimateContext(agent=agent, model=model, provider=provider, phase=phase)
+
+
+def _answered_by(call: ModelCall, response: LLMResponse) -> CostEstimateContext | None:
+    """Return what the price depends on when another model than the one asked for may have answered."""
+    if not isinstance(response, FallbackResponse):
+        return None
+    return _pricing(call.agent, response.requested_model, response.provider, call.phase)
 
 
 def _around(step: ModelMiddleware, inner: ModelNext, call: ModelCall) -> Awaitable[LLMResponse]:

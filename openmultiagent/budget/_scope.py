@@ -340,24 +340,26 @@ class PendingCall:
         self._cost = cost
         self.max_tokens = max_tokens
 
-    def settle(self, usage: TokenUsage | None) -> None:
+    def settle(self, usage: TokenUsage | None, context: CostEstimateContext | None = None) -> None:
         """Charge what the call has used; what was held for it stays held when nobody knows.
 
         Args:
             usage: What was reported; None when nothing was, also since the call failed or was cancelled.
+            context: What the call turned out to be, when that is not what was asked for.
 
         Raises:
             RunError: The estimator returned something that is no price; the tokens are charged all the same.
         """
+        context = context or self._context
         if usage is None:
-            self._scope._book(self._context, _UNKNOWN, 0.0)  # noqa: SLF001 - the two are one mechanism
+            self._scope._book(context, _UNKNOWN, 0.0)  # noqa: SLF001 - the two are one mechanism
             return
         cost = 0.0
         try:
-            cost = self._scope.price(usage, self._context)
+            cost = self._scope.price(usage, context)
         finally:
             self._release()
-            self._scope._book(self._context, usage, cost)  # noqa: SLF001 - the two are one mechanism
+            self._scope._book(context, usage, cost)  # noqa: SLF001 - the two are one mechanism
 
     def withdraw(self) -> None:
         """Take the call back: nothing was sent."""

@@ -56,6 +56,7 @@ TOTAL_INPUT = "openmultiagent.usage.input_tokens"
 TOTAL_OUTPUT = "openmultiagent.usage.output_tokens"
 UNKNOWN_CALLS = "openmultiagent.usage.unknown_calls"
 OMITTED_MESSAGES = "openmultiagent.input.omitted_messages"
+RESPONSE_PROVIDER = "openmultiagent.response.provider"
 LINK_RELATION = "openmultiagent.link.relation"
 METADATA_PREFIX = "openmultiagent.meta."
 

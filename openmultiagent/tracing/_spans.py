@@ -30,7 +30,7 @@ from opentelemetry.trace import (
 
 from .._log import enter_run, get_logger, leave_run
 from .._version import __version__
-from ..adapters import LLMResponse, ModelCall, ModelMiddleware, ModelNext
+from ..adapters import FallbackResponse, LLMResponse, ModelCall, ModelMiddleware, ModelNext
 from ..agent import RunCall, RunMiddleware, RunNext
 from ..errors import ConfigurationError
 from ..identity import RunIdentity
@@ -311,6 +311,8 @@ def _response_attributes(response: LLMResponse) -> dict[str, Any]:
         attributes[names.RESPONSE_ID] = response.id
     if response.model:
         attributes[names.RESPONSE_MODEL] = response.model
+    if isinstance(response, FallbackResponse):  # the provider of the request is the adapter that chose among several
+        attributes[names.RESPONSE_PROVIDER] = names.provider_name(response.provider)
     usage = response.usage
     if usage is not None:
         attributes[names.USAGE_INPUT] = usage.input_tokens

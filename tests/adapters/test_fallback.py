@@ -9,8 +9,11 @@ from typing import Any
 
 import anyio
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from openmultiagent import Agent, AgentConfig
+from openmultiagent import Agent, AgentConfig, OpenMultiAgent
 from openmultiagent.adapters import (
     AdapterCapabilities,
     FallbackAdapter,
@@ -21,6 +24,7 @@ from openmultiagent.adapters import (
     LLMResponse,
     StreamEvent,
 )
+from openmultiagent.budget import CostEstimateContext
 from openmultiagent.errors import (
     AdapterError,
     ConfigurationError,
@@ -546,3 +550,32 @@ async def test_an_agent_runs_on_whatever_model_answers(stream: bool) -> None:
         result = await agent.run("Hi")
     assert result.output == "Hello"
     assert result.token_usage == usage + TokenUsage(unknown_calls=1)
+
+
+@both_ways
+@proves("FAL-13")
+async def test_a_run_accounts_for_the_model_that_answered(stream: bool) -> None:
+    adapter = FallbackAdapter([scripted("first", BUSY), (scripted("second", "Hello"), "big")])
+    config = AgentConfig("a", adapter=adapter, model="small")
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    priced: list[tuple[str, str]] = []
+
+    def price(usage: TokenUsage, context: CostEstimateContext) -> float:
+        priced.append((context.provider, context.model))
+        return 0.5
+
+    app = OpenMultiAgent(tracer_provider=provider, estimate_cost=price)
+    if stream:
+        async with app.stream_agent(config, "Hi") as events:
+            assert [event.type async for event in events][-1] == "done"
+        result = events.result
+    else:
+        result = await app.run_agent(config, "Hi")
+    assert priced == [("second", "big")]
+    assert [(entry.provider, entry.model) for entry in result.usage_report] == [("second", "big")]
+    (chat,) = [span for span in exporter.get_finished_spans() if span.name.startswith("chat")]
+    attributes = dict(chat.attributes or {})
+    assert attributes["gen_ai.provider.name"] == "fallback"
+    assert attributes["openmultiagent.response.provider"] == "second"
+    provider.shutdown()

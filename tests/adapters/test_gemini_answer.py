@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from openmultiagent.adapters import LLMResponse, StreamEvent
-from openmultiagent.adapters._gemini_answer import AnswerReader, StreamReader
 from openmultiagent.adapters._event_body import EventBody
+from openmultiagent.adapters._gemini_answer import AnswerReader, StreamReader
 from openmultiagent.errors import AdapterError, LLMProtocolError, LLMRateLimitError, LLMServerError
 from openmultiagent.messages import ReasoningBlock, TextBlock, ToolUseBlock
 from openmultiagent.redaction import redact_sensitive_text

@@ -278,7 +278,7 @@ async def test_a_redirect_is_refused_wherever_it_leads(
     headers = [(b"location", location.encode())]
     route = respx_mock.post(URL).mock(return_value=httpx.Response(302, headers=headers))
     async with httpx.AsyncClient() as client:
-        with pytest.raises(LLMBadRequestError, match="the server redirects to .*, and redirects are not") as caught:
+        with pytest.raises(LLMBadRequestError, match=r"the server redirects to .*, and redirects are not") as caught:
             await post(transport(http_client=client if given else None))
     assert not caught.value.retryable
     assert route.call_count == 1

@@ -18,7 +18,9 @@ CATCH_ALL: dict[str, set[str]] = {
     "adapters._owner": {"_close"},  # the run is over, and its result stands
     "_log": {"LazyLogger._write"},  # a broken sink must not fail what was worth a line
     "agent._context._summarize": {"SummarizeStep._sum_up"},  # a failed summary falls back to compaction
-    "agent._execution": {"_Run.with_hooks", "_Run.within_limits"},  # users' hooks; a failing run is a result
+    "agent._execution": {"_Run.with_hooks", "_Run.to_the_end"},  # users' hooks; a failing run is a result
+    "agent._pool": {"AgentPool._run_all.run_one", "_result"},  # anybody's agents
+    "agent._turnstile": {"Turnstile.__aenter__"},  # gives its place back and raises again
     "agent._model_seam": {"ModelSeam._send"},  # anybody's adapter
     "agent._tool_seam": {"ToolSeam._result_of"},  # users' middleware: a failed call, not a failed run
     "evaluation._judging": {"judge"},  # users' scorers

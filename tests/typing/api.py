@@ -45,7 +45,6 @@ from openmultiagent.adapters import LLMAdapter, LLMChatOptions, LLMResponse
 from openmultiagent.evaluation import OnlineEvaluation, Score, ScorerContext, scorer
 from openmultiagent.messages import copy_messages
 from openmultiagent.testing import ScriptedAdapter
-from tests.support import proves
 
 
 def messages() -> list[LLMMessage]:
@@ -214,7 +213,6 @@ class City(BaseModel):
     name: str
 
 
-@proves("STR-10")
 async def structured_output(oma: OpenMultiAgent) -> None:
     config = AgentConfig("guide", model="m", output_schema=City)
     assert_type(config, AgentConfig[City])
