@@ -19,7 +19,6 @@ from ..errors import (
 )
 from ..messages import (
     Base64Source,
-    Conversation,
     FileBlock,
     ImageBlock,
     LLMMessage,
@@ -32,9 +31,8 @@ from ..messages import (
     ToolResultPart,
     ToolResultTextPart,
     ToolUseBlock,
-    coerce_messages,
-    normalize_for_provider,
 )
+from ._entry import enter
 from ._http_adapter import json_bytes
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
@@ -91,8 +89,7 @@ def encode_request(
         UnsupportedToolResultContentError: A part of a tool result cannot be expressed.
         ConfigurationError: The thinking budget is out of range, or an option is no JSON data.
     """
-    checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
-    system, turns = normalize_for_provider(checked, options.system_prompt)
+    system, turns = enter(messages, options, "anthropic")
     schema = _output_schema(options)
     if options.output_schema is not None and schema is None:
         system = with_schema_told(system, options.output_schema)

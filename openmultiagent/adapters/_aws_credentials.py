@@ -129,8 +129,8 @@ class SharedCredentialsFile:
         except KeyError:
             raise self._refusal(f"profile {self._profile!r} of {self._path} holds no access key") from None
         except ConfigurationError as error:
-            raise self._refusal(f"profile {self._profile!r} of {self._path}: {error}") from None
+            raise self._refusal(f"profile {self._profile!r} of {self._path}; {error}") from None
 
     def _refusal(self, reason: str) -> LLMAuthenticationError:
-        text = f"{self._provider} needs credentials: {reason}; {_HINT}"
+        text = f"{self._provider} needs credentials; {reason}; {_HINT}"
         return LLMAuthenticationError(text, provider=self._provider, attempts=0)

@@ -145,7 +145,7 @@ class BedrockAdapter(WireAdapter):
                 self._seen.append(secret)
 
     def _refusal(self, reason: str) -> LLMAuthenticationError:
-        return LLMAuthenticationError(f"{self.name} needs credentials: {reason}", provider=self.name, attempts=0)
+        return LLMAuthenticationError(f"{self.name} needs credentials; {reason}", provider=self.name, attempts=0)
 
     def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:
         request_id = request_id_of(response.headers) or ""

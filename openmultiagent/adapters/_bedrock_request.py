@@ -14,7 +14,6 @@ from typing import Any
 from ..errors import UnsupportedContentError, UnsupportedToolResultContentError
 from ..messages import (
     Base64Source,
-    Conversation,
     FileBlock,
     ImageBlock,
     LLMMessage,
@@ -25,9 +24,8 @@ from ..messages import (
     ToolResultFilePart,
     ToolResultTextPart,
     ToolUseBlock,
-    coerce_messages,
-    normalize_for_provider,
 )
+from ._entry import enter
 from ._http_adapter import json_bytes, merged_turns, padded_base64
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
@@ -73,8 +71,7 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
         UnsupportedToolResultContentError: A part of a tool result cannot be expressed.
         ConfigurationError: An option is no JSON data.
     """
-    checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
-    system, turns = normalize_for_provider(checked, options.system_prompt)
+    system, turns = enter(messages, options, "bedrock")
     encoder = _TurnEncoder(adapter_name, options)
     encoded = merged_turns((turn.role.value, encoder.blocks(turn)) for turn in turns)
     body: JsonObject = {"messages": [{"role": role, "content": _ordered(blocks)} for role, blocks in encoded]}

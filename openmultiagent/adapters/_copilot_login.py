@@ -135,7 +135,7 @@ class SessionTokens:
         if self._github_token is None:
             if self._on_device_code is None:
                 raise LLMAuthenticationError(
-                    f"{self._provider} needs a GitHub token: set GITHUB_COPILOT_TOKEN or GITHUB_TOKEN, give api_key, "
+                    f"{self._provider} needs a GitHub token; set GITHUB_COPILOT_TOKEN or GITHUB_TOKEN, give api_key, "
                     "or allow the login on another device",
                     provider=self._provider,
                     attempts=0,

@@ -12,7 +12,6 @@ from typing import Any
 from ..errors import ConfigurationError, UnsupportedContentError
 from ..messages import (
     Base64Source,
-    Conversation,
     FileBlock,
     ImageBlock,
     LLMMessage,
@@ -24,10 +23,9 @@ from ..messages import (
     ToolResultFilePart,
     ToolResultTextPart,
     ToolUseBlock,
-    coerce_messages,
-    normalize_for_provider,
     tool_result_text,
 )
+from ._entry import enter
 from ._http_adapter import json_bytes, merged_turns, padded_base64
 from ._protocol import LLMChatOptions, LLMToolDef
 from ._reasoning import echo
@@ -63,8 +61,7 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
         UnsupportedContentError: A block cannot be expressed.
         ConfigurationError: An option is no JSON data.
     """
-    checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
-    system, turns = normalize_for_provider(checked, options.system_prompt)
+    system, turns = enter(messages, options, "gemini")
     schema = _output_schema(options)
     if options.output_schema is not None and schema is None:
         system = with_schema_told(system, options.output_schema)

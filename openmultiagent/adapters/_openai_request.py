@@ -13,7 +13,6 @@ from typing import Any
 from ..errors import UnsupportedContentError, UnsupportedToolResultContentError
 from ..messages import (
     Base64Source,
-    Conversation,
     FileBlock,
     ImageBlock,
     ImageDetail,
@@ -27,9 +26,8 @@ from ..messages import (
     ToolResultTextPart,
     ToolUseBlock,
     UrlSource,
-    coerce_messages,
-    normalize_for_provider,
 )
+from ._entry import enter
 from ._http_adapter import json_bytes
 from ._openai_profile import OpenAIProfile
 from ._protocol import LLMChatOptions, LLMToolDef
@@ -76,8 +74,7 @@ def encode_request(
         ConfigurationError: An option is no JSON data.
     """
     profile = profile or OpenAIProfile()
-    checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
-    system, turns = normalize_for_provider(checked, options.system_prompt)
+    system, turns = enter(messages, options, "openai")
     body = _settings(options, profile, max_tokens_field)
     if options.output_schema is not None and profile.structured_output is not None and "response_format" not in body:
         system = with_schema_told(system, options.output_schema)

@@ -66,6 +66,8 @@ class LLMChatOptions:
     """Whether reasoning that is sent as text is cut: None and True to 1,200 characters, False not at all."""
     output_schema: Mapping[str, Any] | None = None
     """JSON Schema that the answer's text must match; sent by adapters that can have the provider enforce it."""
+    check_history: bool | None = None
+    """Whether the adapter refuses a history that the provider would refuse; None does so for the calls of an agent."""
     extra_body: Mapping[str, Any] | None = None
     """Further fields of the request body; never the model, messages, tools or stream flags."""
 

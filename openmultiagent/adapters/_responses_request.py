@@ -13,7 +13,6 @@ from typing import Any
 from ..errors import UnsupportedContentError
 from ..messages import (
     Base64Source,
-    Conversation,
     FileBlock,
     ImageBlock,
     ImageDetail,
@@ -27,9 +26,8 @@ from ..messages import (
     ToolResultTextPart,
     ToolUseBlock,
     UrlSource,
-    coerce_messages,
-    normalize_for_provider,
 )
+from ._entry import enter
 from ._http_adapter import json_bytes
 from ._openai_request import JsonObject, data_uri, function_tool, tool_choice_of
 from ._protocol import LLMChatOptions
@@ -62,8 +60,7 @@ def encode_request(
         UnsupportedContentError: A block cannot be expressed.
         ConfigurationError: An option is no JSON data.
     """
-    checked = messages if isinstance(messages, Conversation) else coerce_messages(messages)
-    system, turns = normalize_for_provider(checked, options.system_prompt)
+    system, turns = enter(messages, options, "openai")
     body = _settings(options)
     if options.output_schema is not None and "text" not in body:
         system = with_schema_told(system, options.output_schema)

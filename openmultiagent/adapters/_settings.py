@@ -64,6 +64,8 @@ class ModelSettings:
     """Whether reasoning that cannot go back to its provider as such is sent as text; otherwise it is left out."""
     compress_reasoning_text: bool | ReasoningCompression | None = None
     """Whether reasoning that is sent as text is cut: None and True to 1,200 characters, False not at all."""
+    check_history: bool | None = None
+    """False sends a history as it is; else one that the provider would refuse is told with its fault and the fix."""
     extra_body: Mapping[str, Any] | None = None
     """Further fields of the request body, as JSON data; never the model, messages, tools or stream flags."""
 

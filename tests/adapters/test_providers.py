@@ -9,6 +9,7 @@ import httpx
 import pytest
 import respx
 
+from openmultiagent import Agent, AgentConfig
 from openmultiagent.adapters import (
     EmbeddedAdapter,
     LLMAdapter,
@@ -347,6 +348,29 @@ async def test_a_missing_key_is_told_at_the_first_call(name: str, variable: str)
         await adapter.chat(HI, OPTIONS)
     assert caught.value.attempts == 0
     assert not caught.value.retryable
+
+
+MISSING = {
+    **{name: vendor.key_variable for name, vendor in VENDORS.items() if vendor.key_variable is not None},
+    "anthropic": "ANTHROPIC_API_KEY",
+    "azure-openai": "AZURE_OPENAI_API_KEY",
+    "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
+    "copilot": "GITHUB_COPILOT_TOKEN or GITHUB_TOKEN",
+    "gemini": "GEMINI_API_KEY",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(MISSING) if name not in {"ollama", "lmstudio", "vllm"}])
+@proves("MOD-38")
+async def test_what_is_missing_survives_redaction(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://res.openai.azure.com")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere/credentials")
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    result = await Agent(AgentConfig("a", provider=name, model="m")).run("Hi")
+    assert result.error_info is not None
+    assert result.error_info.name == "LLMAuthenticationError"
+    assert f"set {MISSING[name]}" in (result.error_info.message or "")
 
 
 @proves("MOD-38", "MOD-4")

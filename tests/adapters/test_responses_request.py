@@ -310,5 +310,5 @@ def test_what_cannot_be_sent_is_refused() -> None:
 def test_nothing_is_changed_and_a_runs_own_conversation_is_read_in_place() -> None:
     messages = Conversation([LLMMessage.system("s"), LLMMessage.user("Hi"), LLMMessage.assistant([CALL])])
     before = copy.deepcopy(list(messages))
-    encode_request(messages, LLMChatOptions(model="m"), stream=True, adapter_name="openai")
+    encode_request(messages, LLMChatOptions(model="m", check_history=False), stream=True, adapter_name="openai")
     assert list(messages) == before
