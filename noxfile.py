@@ -71,7 +71,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests on asyncio and trio, with branch coverage and its floor."""
     session.install("-e", ".", *_group("test"))
-    chosen = session.posargs or ["--cov", "--cov-report=term", "--ignore=tests/docs"]
+    chosen = session.posargs or ["-n", "auto", "--cov", "--cov-report=term", "--ignore=tests/docs"]
     session.run("pytest", *chosen, env=STABLE)
 
 

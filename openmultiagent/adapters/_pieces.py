@@ -32,6 +32,9 @@ _log = get_logger(__name__)
 
 JsonObject = dict[str, Any]
 
+_FOLDED_AT = 512
+"""So many pieces of a text are kept apart: each takes some 50 bytes more than its characters, which are often fewer."""
+
 _decode = json.JSONDecoder().decode
 """``json.loads`` without the search for what else it might have been given."""
 
@@ -124,14 +127,15 @@ class PayloadReader:
 class GrowingText:
     """A text that grows piece by piece; the halves of a surrogate pair may come in two pieces."""
 
-    __slots__ = ("_half", "_parts")
+    __slots__ = ("_folded", "_half", "_parts")
 
     def __init__(self) -> None:
+        self._folded: list[str] = []
         self._parts: list[str] = []
         self._half = ""
 
     def __bool__(self) -> bool:
-        return bool(self._parts)
+        return bool(self._parts or self._folded)
 
     def add(self, piece: str) -> str:
         """Add a piece; return what can be shown now.
@@ -141,7 +145,7 @@ class GrowingText:
         """
         if piece.isascii() and not self._half:
             if piece:
-                self._parts.append(piece)
+                self._keep(piece)
             return piece
         if self._half:
             piece, self._half = self._half + piece, ""
@@ -149,20 +153,26 @@ class GrowingText:
             piece, self._half = piece[:-1], piece[-1]
         piece = replace_lone_surrogates(piece)
         if piece:
-            self._parts.append(piece)
+            self._keep(piece)
         return piece
 
     def end(self) -> str:
         """Add what was held back; return it."""
         rest, self._half = replace_lone_surrogates(self._half), ""
         if rest:
-            self._parts.append(rest)
+            self._keep(rest)
         return rest
 
     def whole(self) -> str:
         """Return the whole text."""
         self.end()
-        return "".join(self._parts)
+        return "".join([*self._folded, *self._parts])
+
+    def _keep(self, piece: str) -> None:
+        self._parts.append(piece)
+        if len(self._parts) == _FOLDED_AT:
+            self._folded.append("".join(self._parts))
+            self._parts.clear()
 
 
 def call_id_of(given: str, taken: Collection[str], *, prefix: str = "call_") -> str:

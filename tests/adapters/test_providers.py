@@ -360,7 +360,7 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(MISSING) if name not in {"ollama", "lmstudio", "vllm"}])
+@pytest.mark.parametrize("name", sorted(MISSING))
 @proves("MOD-38")
 async def test_what_is_missing_survives_redaction(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://res.openai.azure.com")

@@ -96,6 +96,34 @@ async def test_a_slow_listener_gets_everything_before_the_orchestrator_is_closed
     assert heard == [1, 2]
 
 
+class Empty(list[str]):
+    """A listener that is falsy."""
+
+    def __call__(self, event: Event[Any]) -> None:
+        self.append(event.type)
+
+
+@proves("ORC-20", "ORC-40", "ORC-70")
+@pytest.mark.parametrize("entry", ["run", "stream", "sync"])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_every_entry_point_tells_the_same_events(entry: str, fails: bool) -> None:
+    told = Empty()
+    script: list[Any] = [RuntimeError("down")] if fails else ["ok"]
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(script), on_progress=told)
+    stream = oma.events("r")
+    if entry == "run":
+        await oma.run_agent({"name": "x"}, "q", run_id="r")
+    elif entry == "stream":
+        async with oma.stream_agent({"name": "x"}, "q", run_id="r") as deltas:
+            assert [delta async for delta in deltas]
+    else:
+        await anyio.to_thread.run_sync(partial(oma.run_agent_sync, {"name": "x"}, "q", run_id="r"))
+    got = [event async for event in stream]
+    assert [event.type for event in got] == told == ["agent_start", "agent_complete"]
+    assert got[1].data.success is not fails
+    await oma.aclose()
+
+
 @proves("ORC-61")
 async def test_a_run_that_goes_on_while_its_orchestrator_is_closed_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_progress, "_CLOSE_GRACE", 0.02)
