@@ -19,6 +19,7 @@ __all__ = ["ANSWER", "PROMPT", "InstantAdapter", "Peer", "installed_peers", "our
 PROMPT = "What is 6 times 7?"
 ANSWER = "42"
 SYSTEM = "You are a calculator."
+USAGE = TokenUsage(input_tokens=10, output_tokens=5)
 
 Run = Callable[[], Awaitable[str]]
 
@@ -60,11 +61,10 @@ class InstantAdapter:
             messages: Only their number matters.
             options: Ignored.
         """
-        usage = TokenUsage(input_tokens=10, output_tokens=5)
         if len(messages) >= self._messages:
-            return LLMResponse([TextBlock(text=ANSWER)], model="instant", usage=usage)
+            return LLMResponse([TextBlock(text=ANSWER)], usage=USAGE)
         call = ToolUseBlock(id=f"call-{len(messages)}", name="multiply", input={"a": 6, "b": 7})
-        return LLMResponse([call], model="instant", stop_reason="tool_use", usage=usage)
+        return LLMResponse([call], stop_reason="tool_use", usage=USAGE)
 
 
 def ours() -> Peer:

@@ -64,7 +64,7 @@ NO_USAGE = TokenUsage()
 """Where a ledger begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class UsageEntry:
     """What the model calls of one agent, with one model of one provider and for one purpose, used together."""
 

@@ -32,8 +32,9 @@ _log = get_logger(__name__)
 
 JsonObject = dict[str, Any]
 
-_FOLDED_AT = 512
-"""So many pieces of a text are kept apart: each takes some 50 bytes more than its characters, which are often fewer."""
+_MOST_PIECES = 512
+_MOST_CHARACTERS = 128 * 1024
+"""Pieces of a text are joined when there are so many: each takes some 50 bytes more than its characters."""
 
 _decode = json.JSONDecoder().decode
 """``json.loads`` without the search for what else it might have been given."""
@@ -127,10 +128,11 @@ class PayloadReader:
 class GrowingText:
     """A text that grows piece by piece; the halves of a surrogate pair may come in two pieces."""
 
-    __slots__ = ("_folded", "_half", "_parts")
+    __slots__ = ("_characters", "_folded", "_half", "_parts")
 
     def __init__(self) -> None:
         self._folded: list[str] = []
+        self._characters = 0
         self._parts: list[str] = []
         self._half = ""
 
@@ -170,9 +172,11 @@ class GrowingText:
 
     def _keep(self, piece: str) -> None:
         self._parts.append(piece)
-        if len(self._parts) == _FOLDED_AT:
+        self._characters += len(piece)
+        if len(self._parts) >= _MOST_PIECES or self._characters >= _MOST_CHARACTERS:
             self._folded.append("".join(self._parts))
             self._parts.clear()
+            self._characters = 0
 
 
 def call_id_of(given: str, taken: Collection[str], *, prefix: str = "call_") -> str:

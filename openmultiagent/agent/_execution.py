@@ -230,7 +230,7 @@ def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunSt
         usage_report=environment.budget.usage_report(),
         tool_calls=tuple(progress.records),
         identity=environment.identity,
-        metadata=copy_metadata(environment.metadata),
+        metadata=None if environment.metadata is None else copy_metadata(environment.metadata),
         flags=tuple(progress.flags),
         **fields,
     )

@@ -63,7 +63,10 @@ class ModelSeam:
         return await compose(self._user, self._budgeted)(call)
 
     async def _budgeted(self, call: ModelCall) -> LLMResponse:
-        await checkpoint_if_cancelled()  # an adapter without a checkpoint would make a call that nobody wants any more
+        if call.turn > 1 or self._environment.cancel is not None:
+            await (
+                checkpoint_if_cancelled()
+            )  # an adapter without a checkpoint would make a call that nobody wants any more
         scope = self._environment.budget
         if scope.reserves:
             pending, call = self._reserved(call)

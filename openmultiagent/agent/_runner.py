@@ -20,7 +20,7 @@ from ..outcome import StopReason
 from ..tools import Tool
 from ._config import AgentConfig
 from ._context import open_context
-from ._environment import RunEnvironment
+from ._environment import EventSink, RunEnvironment
 from ._landing import Landing, LastTurn
 from ._loops import LoopDetector, loop_warning
 from ._model_seam import ModelSeam
@@ -91,7 +91,7 @@ class AgentRunner:
                     raise StructuredOutputValidationError(f"no answer within max_turns={self._config.max_turns} turns")
                 return
             progress.turns += 1
-            turn = self._new_turn()
+            turn = None if self._environment.sink is None else self._new_turn(self._environment.sink)
             calls = await self._ask(turn, self._options, self._environment.phase)
             over = scope.overrun() is not None
             warning = None if over or self._loops is None else await self._loop_warning(self._loops, calls, turn)
@@ -112,7 +112,7 @@ class AgentRunner:
                 return
             if calls and self._tools.refused is not None:
                 raise self._tools.refused
-            if over or not (calls or warning or self._must_correct()):
+            if over or not (calls or warning or (self._output is not None and not self._accepts(self._output))):
                 return
 
     async def _close_turn(self, turn: TurnSink | None, why: str, *notes: str | LastTurn | None) -> None:
@@ -132,7 +132,7 @@ class AgentRunner:
         """Have the model answer once more, without tools."""
         progress = self._progress
         progress.turns += 1
-        turn = self._new_turn()
+        turn = None if self._environment.sink is None else self._new_turn(self._environment.sink)
         calls = await self._ask(turn, last.options(self._options), "wrap-up")
         progress.flags.append("wrapped-up")
         if turn is not None:
@@ -144,9 +144,8 @@ class AgentRunner:
         if progress.stop_reason == "end_turn":
             progress.stop_reason = last.reason
 
-    def _new_turn(self) -> TurnSink | None:
-        sink = self._environment.sink
-        return None if sink is None else TurnSink(sink, self._config.name, self._progress.turns)
+    def _new_turn(self, sink: EventSink) -> TurnSink:
+        return TurnSink(sink, self._config.name, self._progress.turns)
 
     async def _loop_warning(self, loops: LoopDetector, calls: list[ToolUseBlock], turn: TurnSink | None) -> str | None:
         """Return the warning that a repeating agent gets, if any; set the stop reason when the run has to end."""
@@ -159,10 +158,6 @@ class AgentRunner:
         if action == "terminate":
             self._progress.stop_reason = "loop"
         return loop_warning(info) if action == "inject" else None
-
-    def _must_correct(self) -> bool:
-        """Read the answer as what was asked for; say whether the model has to correct it."""
-        return self._output is not None and not self._accepts(self._output)
 
     def _accepts(self, output: OutputFormat[Any], *, may_correct: bool = True) -> bool:
         """Read the answer as what was asked for; else have the model correct it, as often as it may."""

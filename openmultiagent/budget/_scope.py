@@ -44,8 +44,8 @@ class BudgetScope:
     """
 
     __slots__ = (
-        "_entries",
         "_is_limited",
+        "_tallies",
         "cost",
         "estimate_cost",
         "limits",
@@ -90,7 +90,7 @@ class BudgetScope:
         """The same for cost."""
         self.started: float | None = None
         """When the clock of this scope was started, in ``time.monotonic()``."""
-        self._entries: dict[CostEstimateContext, UsageEntry] = {}
+        self._tallies: dict[CostEstimateContext, _Tally] = {}
         # Asked before every call, so answered without walking up the tree.
         self._is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent._is_limited)  # noqa: SLF001 - its own class
         holds = self.limits.tokens is not None or self.limits.cost is not None
@@ -221,7 +221,9 @@ class BudgetScope:
 
     def usage_report(self) -> tuple[UsageEntry, ...]:
         """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""
-        return tuple(self._entries.values())
+        return tuple(
+            [UsageEntry(*context, tally.usage, tally.cost, tally.requests) for context, tally in self._tallies.items()]
+        )
 
     def remaining(self) -> Remaining:
         """Return what is left, here and in all ancestors; never below zero, None where nothing limits it."""
@@ -296,14 +298,16 @@ class BudgetScope:
             scope = scope.parent
 
     def _book(self, context: CostEstimateContext, usage: TokenUsage, cost: float) -> None:
-        fresh = _entry(context, usage, cost, 1)
         scope: BudgetScope | None = self
         while scope is not None:
             scope.usage = scope.usage + usage
             scope.cost += cost
-            old = scope._entries.get(context)  # noqa: SLF001 - its own class
-            new = fresh if old is None else _entry(context, old.usage + usage, old.cost + cost, old.requests + 1)
-            scope._entries[context] = new  # noqa: SLF001 - its own class
+            tally = scope._tallies.get(context)  # noqa: SLF001 - its own class
+            if tally is None:
+                tally = scope._tallies[context] = _Tally()  # noqa: SLF001 - its own class
+            tally.usage = tally.usage + usage
+            tally.cost += cost
+            tally.requests += 1
             scope = scope.parent
 
     def _lineage(self) -> list[BudgetScope]:
@@ -311,6 +315,17 @@ class BudgetScope:
         while lineage[-1].parent is not None:
             lineage.append(lineage[-1].parent)
         return lineage[::-1]
+
+
+class _Tally:
+    """What the calls of one kind have used so far."""
+
+    __slots__ = ("cost", "requests", "usage")
+
+    def __init__(self) -> None:
+        self.usage = NO_USAGE
+        self.cost = 0.0
+        self.requests = 0
 
 
 class PendingCall:
@@ -356,7 +371,8 @@ class PendingCall:
             return
         cost = 0.0
         try:
-            cost = self._scope.price(usage, context)
+            if self._scope.estimate_cost is not None:
+                cost = self._scope.price(usage, context)
         finally:
             self._release()
             self._scope._book(context, usage, cost)  # noqa: SLF001 - the two are one mechanism
@@ -386,18 +402,6 @@ def _elapsed(scope: BudgetScope) -> float:
 def _least(left: Any) -> Any:
     least = min(left, default=None)
     return None if least is None else max(0, least)
-
-
-def _entry(context: CostEstimateContext, usage: TokenUsage, cost: float, requests: int) -> UsageEntry:
-    return UsageEntry(
-        agent=context.agent,
-        model=context.model,
-        provider=context.provider,
-        phase=context.phase,
-        usage=usage,
-        cost=cost,
-        requests=requests,
-    )
 
 
 def _most(input_tokens: int, output_tokens: int, *, writes_cache: bool) -> TokenUsage:

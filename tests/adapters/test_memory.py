@@ -91,6 +91,5 @@ async def test_a_stream_keeps_its_answer_and_nothing_else(text: str, padding: in
     answer = len(block.text)
     assert answer == count * len(text)
     assert before_the_end <= answer + MEGABYTE
-    print(answer/MEGABYTE, before_the_end/MEGABYTE, peak/MEGABYTE)
-    # At the very end the pieces and the whole are there at the same time.
-    assert peak <= 2 * answer + MEGABYTE
+    # At the very end the pieces and the whole are there at the same time, which shows when they are large.
+    assert peak <= answer * (1 if answer < MEGABYTE else 2) + MEGABYTE

@@ -156,7 +156,7 @@ def test_an_unknown_provider_is_told_before_a_missing_model() -> None:
 @pytest.mark.parametrize("field", ["model", "provider", "base_url", "api_key", "region", "api"])
 def test_an_empty_text_is_no_setting(field: str) -> None:
     with pytest.raises(ConfigurationError, match=field):
-        AgentConfig("x", **{"model": "m", field: ""})
+        AgentConfig.of({"name": "x", "model": "m", field: ""})
 
 
 @proves("STR-1")
