@@ -7,7 +7,6 @@ mapping.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import wraps
@@ -91,6 +90,8 @@ def _unknown(cls: type[Any], key: str, names: list[str]) -> str:
     hints: Mapping[str, str] = getattr(cls, "__unknown_fields__", {})
     if key in hints:
         return f"{cls.__name__} has no field {key!r}: {hints[key]}"
+    import difflib  # noqa: PLC0415 - import time
+
     near = difflib.get_close_matches(key, names, n=1)
     advice = f"did you mean {near[0]!r}?" if near else f"its fields are {', '.join(names)}"
     return f"{cls.__name__} has no field {key!r}; {advice}"

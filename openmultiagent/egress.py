@@ -16,6 +16,7 @@ from functools import reduce
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from ._patterns import lazy_pattern
 from .errors import ConfigurationError, EgressPolicyError
 
 __all__ = [
@@ -30,9 +31,9 @@ __all__ = [
 
 _FIELDS = ("mode", "allowed_origins")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_AUTHORITY = re.compile(r"(?:(?P<user>.*)@)?(?P<host>\[[^\[\]@]*\]|[^:\[\]@]*)(?::(?P<port>[0-9]{0,5}))?")
-_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_AUTHORITY = lazy_pattern(r"(?:(?P<user>.*)@)?(?P<host>\[[^\[\]@]*\]|[^:\[\]@]*)(?::(?P<port>[0-9]{0,5}))?")
+_LABEL = lazy_pattern(r"[a-z0-9_-]{1,63}")
+_NUMBER = lazy_pattern(r"[0-9]+|0x[0-9a-f]*")
 _LONGEST_HOST = 253  # characters that a name may have
 _LONGEST_URL = 65_536  # as httpx has it; the part that is an origin is short
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ._patterns import lazy_pattern
 from .errors import ConfigurationError
 
 __all__ = [
@@ -29,9 +29,9 @@ MetadataValue = str | int | float | bool | Sequence[str] | Sequence[int] | Seque
 _MAX_RUN_ID = 128
 _MAX_METADATA_KEYS = 32
 _MAX_METADATA_TEXT = 1024
-_METADATA_KEY = re.compile(r"[a-z0-9_.]{1,64}")
+_METADATA_KEY = lazy_pattern(r"[a-z0-9_.]{1,64}")
 _RESERVED_PREFIX = "openmultiagent."
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _INT64 = 2**63
 """Where the integers of span attributes end; one that does not fit makes an exporter drop the whole batch."""
 

@@ -11,7 +11,6 @@ import asyncio
 import copy
 import json
 import math
-import pickle
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Generic, Literal
 
@@ -217,6 +216,8 @@ def _remake(cls: type[AgentRunResult[Any]], state: dict[str, Any]) -> AgentRunRe
 
 
 def _can_pickle(error: BaseException | None) -> bool:
+    import pickle  # noqa: PLC0415 - import time
+
     try:
         return error is None or pickle.loads(pickle.dumps(error)) is not None  # noqa: S301 - what was dumped on this line
     except Exception:  # noqa: BLE001 - a foreign exception may fail in any way; it is then left out

@@ -8,7 +8,6 @@ server does not read is given up; and whatever aiohttp raises is an error of htt
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -20,6 +19,8 @@ import anyio
 from ._egress_guard import EgressGuard
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 __all__ = ["AiohttpClient", "aiohttp_is_installed"]

@@ -6,7 +6,6 @@ the user's can do it. Invariants: a secret is in no ``repr`` and no error; files
 
 from __future__ import annotations
 
-import configparser
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -112,6 +111,8 @@ class SharedCredentialsFile:
         return await anyio.to_thread.run_sync(self._read)
 
     def _read(self) -> AwsCredentials:
+        import configparser  # noqa: PLC0415 - import time
+
         file = configparser.RawConfigParser()
         try:
             file.read_string(self._path.expanduser().read_text(encoding="utf-8"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from .._patterns import lazy_pattern
 from ..egress import EgressPolicy
 from ..errors import AdapterError, ConfigurationError, LLMAuthenticationError
 from ..messages import LLMMessage
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["BedrockAdapter", "create"]
 
 _DEFAULT_REGION = "us-east-1"
-_REGION = re.compile(r"[a-z]{2,}(-[a-z0-9]+)+")
+_REGION = lazy_pattern(r"[a-z]{2,}(-[a-z0-9]+)+")
 _BEARER_VARIABLE = "AWS_BEARER_TOKEN_BEDROCK"
 
 

@@ -7,10 +7,10 @@ nothing of the conversation is changed; the bytes are strict JSON in UTF-8.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from typing import Any
 
+from .._patterns import lazy_pattern
 from ..errors import UnsupportedContentError, UnsupportedToolResultContentError
 from ..messages import (
     Base64Source,
@@ -50,9 +50,9 @@ _DOCUMENT_FORMATS = {
     "application/vnd.ms-excel": "xls",
     f"{_OFFICE}.spreadsheetml.sheet": "xlsx",
 }
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
+_NOT_IN_NAMES = lazy_pattern(r"[^A-Za-z0-9 ()\[\]-]+")
 _NAME_LENGTH = 200
-_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_ID = lazy_pattern(r"[A-Za-z0-9_.:-]{1,64}")
 _STRUCTURAL = frozenset({"model", "messages", "tools", "stream", "stream_options"})
 _UnsupportedError = type[UnsupportedContentError] | type[UnsupportedToolResultContentError]
 

@@ -10,8 +10,6 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -244,6 +242,8 @@ def _first_known(*numbers: float | None) -> float | None:
 
 
 def _phrase(status: int) -> str:
+    from http import HTTPStatus  # noqa: PLC0415 - import time
+
     try:
         return HTTPStatus(status).phrase
     except ValueError:
@@ -270,6 +270,8 @@ def _number(value: str | None) -> float | None:
 
 
 def _date(value: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - import time
+
     try:
         moment = parsedate_to_datetime(value)
     except ValueError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from .._patterns import lazy_pattern
 from ..egress import EgressPolicy
 from ..messages import LLMMessage
 from ._event_body import EventBody
@@ -26,7 +26,7 @@ __all__ = ["GeminiAdapter", "create"]
 _BASE_URL = "https://generativelanguage.googleapis.com"
 _VERSION = "v1beta"
 _KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-_VERSIONED = re.compile(r"/v\d+\w*$")
+_VERSIONED = lazy_pattern(r"/v\d+\w*$")
 _RESOURCES = ("models/", "tunedModels/")
 
 

@@ -13,13 +13,14 @@ from collections.abc import Collection, Iterator
 from itertools import count
 from typing import Any
 
+from .._patterns import lazy_pattern
 from ..messages import ToolUseBlock
 from ._pieces import made_tool_use, text_of
 
 __all__ = ["extract_tool_calls"]
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_OBJECT = re.compile(r'\{\s*+(?:\}|"(?:[^"\\]|\\.)*+"\s*+:)', re.DOTALL)
+_OBJECT = lazy_pattern(r'\{\s*+(?:\}|"(?:[^"\\]|\\.)*+"\s*+:)', re.DOTALL)
 """An object that is empty or has a key: most braces of a text are neither."""
 _ARGUMENTS = ("arguments", "parameters", "input")
 _WORK_PER_CHARACTER = 256

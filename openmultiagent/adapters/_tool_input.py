@@ -7,15 +7,15 @@ text that says what is wrong, so that the tool does not run and the model can tr
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
+from .._patterns import lazy_pattern
 from ..messages import replace_lone_surrogates
 
 __all__ = ["parse_tool_input", "repair_tool_args"]
 
-_ONLY_KEY = re.compile(r'\{\s*"([^"\\]{1,200})"\s*:')
-_FURTHER_KEY = re.compile(r',\s*"[^"]{1,200}"\s*:')
+_ONLY_KEY = lazy_pattern(r'\{\s*"([^"\\]{1,200})"\s*:')
+_FURTHER_KEY = lazy_pattern(r',\s*"[^"]{1,200}"\s*:')
 
 
 def parse_tool_input(raw: str, *, cut: bool) -> tuple[dict[str, Any], str | None]:

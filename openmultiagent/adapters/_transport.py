@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY
 from functools import cache, lru_cache
@@ -34,6 +33,8 @@ from ._egress_guard import EgressGuard
 from ._faults import Redactor, connection_error, status_error, unreadable_redirect_error
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 __all__ = ["HttpTransport", "TransportOptions", "checked_base_url", "checked_header", "retry_delay"]

@@ -24,7 +24,6 @@ from ..usage import TokenUsage
 from ._config import AgentConfig
 from ._environment import RunEnvironment
 from ._meter import RequestMeter
-from ._time_limit import await_in_time
 
 __all__ = ["ModelSeam"]
 
@@ -123,8 +122,8 @@ class ModelSeam:
         limit = self._config.call_timeout
         if limit is None:
             return await self._send(call)
-        with anyio.CancelScope() as scope:
-            return await await_in_time(self._send(call), scope, limit)
+        with anyio.CancelScope(deadline=anyio.current_time() + limit):
+            return await self._send(call)
         # Only this deadline leads here: a cancellation from further out goes on through the block above.
         raise LLMCallTimeoutError(timeout=limit, agent=self._config.name)
 

@@ -19,6 +19,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeVar
 
+from .._patterns import lazy_pattern
 from ..errors import ConfigurationError, StructuredOutputValidationError
 
 __all__ = ["WRAPPER", "OutputFormat", "output_format"]
@@ -30,8 +31,8 @@ WRAPPER = "value"
 _MAX_ISSUES = 20
 _MAX_STARTS = 200
 """Places in a text at which a JSON value is looked for."""
-_FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_OPENING = re.compile(r"[{\[]")
+_FENCE = lazy_pattern(r"```(?:json)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_OPENING = lazy_pattern(r"[{\[]")
 _DECODER = json.JSONDecoder()
 
 _INSTRUCTION = """## Output Format (REQUIRED)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import pickle
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -109,6 +108,8 @@ def _plain(value: object) -> object:
 
 
 def _portable(value: object) -> object:
+    import pickle  # noqa: PLC0415 - import time
+
     # A foreign exception may hold anything, or have a constructor that pickle cannot call: its text is left of it then.
     if not isinstance(value, BaseException) or isinstance(value, OpenMultiAgentError):
         return value

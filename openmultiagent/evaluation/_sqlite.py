@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
 
 from ..errors import ConfigurationError, StoreError
 from ._records import EvalRecord
+
+if TYPE_CHECKING:
+    import sqlite3
 
 __all__ = ["EvalPage", "SQLiteEvalStore"]
 
@@ -165,6 +167,8 @@ class SQLiteEvalStore:
         return await anyio.to_thread.run_sync(self._locked, work)
 
     def _locked(self, work: Callable[[sqlite3.Connection], R]) -> R:
+        import sqlite3  # noqa: PLC0415 - import time
+
         with self._lock:
             try:
                 if self._connection is None:
@@ -217,6 +221,8 @@ class SQLiteEvalStore:
 
 
 def _open(path: str) -> sqlite3.Connection:
+    import sqlite3  # noqa: PLC0415 - import time
+
     # Made here, since SQLite would let everybody read it; what it adds beside the file has the same mode.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     # Without implicit transactions; used by one thread at a time, under the store's lock.

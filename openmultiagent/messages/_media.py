@@ -6,9 +6,9 @@ and is written with ASCII classes, so that no other script's digits or letters p
 
 from __future__ import annotations
 
-import re
 from urllib.parse import urlsplit
 
+from .._patterns import lazy_pattern
 from ..errors import InvalidMessageError
 
 __all__ = [
@@ -32,15 +32,15 @@ LONG_BASE64 = 10_000_000
 """Characters above which an image is logged as large."""
 
 _TOKEN = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"  # noqa: S105 - a token of RFC 6838, not a secret
-_MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}")
-_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
+_MEDIA_TYPE = lazy_pattern(rf"{_TOKEN}/{_TOKEN}")
+_NOT_BASE64 = lazy_pattern(r"[^A-Za-z0-9+/=]")
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _UNUSED_BITS = {0: 0, 2: 0b1111, 3: 0b11}
 """By length % 4: the bits of the last character that stand for no byte."""
 
 _ASCII_CONTROL = bytes([*range(0x20), 0x7F])
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # all characters of the Unicode category Cc
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f]")  # all characters of the Unicode category Cc
+_LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _SCHEME_RULE = "must start with http://, https://, or data:"
 
 

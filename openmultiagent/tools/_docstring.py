@@ -8,12 +8,14 @@ from __future__ import annotations
 import inspect
 import re
 
+from .._patterns import lazy_pattern
+
 __all__ = ["parse_docstring"]
 
-_GOOGLE_HEADER = re.compile(r"(Args|Arguments|Parameters):")
-_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?\s*:\s*(.*)")
-_NUMPY_ENTRY = re.compile(r"\*{0,2}(\w+)(?:\s*:.*)?")
-_SPHINX_ENTRY = re.compile(r":param\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)")
+_GOOGLE_HEADER = lazy_pattern(r"(Args|Arguments|Parameters):")
+_GOOGLE_ENTRY = lazy_pattern(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?\s*:\s*(.*)")
+_NUMPY_ENTRY = lazy_pattern(r"\*{0,2}(\w+)(?:\s*:.*)?")
+_SPHINX_ENTRY = lazy_pattern(r":param\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)")
 
 
 def parse_docstring(text: str | None) -> tuple[str, dict[str, str]]:

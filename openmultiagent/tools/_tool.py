@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from types import FrameType
@@ -17,6 +16,7 @@ from typing import Any, Self, TypedDict, Unpack, overload
 
 from pydantic import TypeAdapter
 
+from .._patterns import lazy_pattern
 from ..adapters import LLMToolDef
 from ..errors import ConfigurationError
 from ._context import ToolContext
@@ -26,7 +26,7 @@ from ._schema import FunctionBody, documentation, function_body, plain_schema, t
 
 __all__ = ["Tool", "ToolSettings", "check_seconds", "check_whole", "tool"]
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 """What every provider accepts as the name of a function."""
 
 

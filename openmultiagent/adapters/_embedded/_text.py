@@ -8,7 +8,6 @@ characters.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -208,6 +207,8 @@ def _plain(text: str) -> str:
     if "<" in text:
         text = _TAG.sub("", _AUTOLINK.sub("", text))
     if "&" in text:
+        import html  # noqa: PLC0415 - import time
+
         text = html.unescape(text)
     if ":`" in text:
         text = _ROLE.sub("", text)
