@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ._patterns import lazy_pattern
+from ._quick import quick_init
 from .errors import ConfigurationError
 
 __all__ = [
@@ -45,6 +46,7 @@ class RunLink:
     relation: str
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
     """The ids of one attempt at a run.

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Literal
 
 from typing_extensions import TypeVar
 
+from ._quick import quick_init
 from .errors import (
     AdapterError,
     CostBudgetExceededError,
@@ -125,6 +126,7 @@ class ErrorInfo:
         return {name: value for name, value in pairs if value is not None}
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRecord:
     """One tool call of a run, for the record."""
@@ -140,6 +142,7 @@ class ToolCallRecord:
     """Seconds."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRunResult(Generic[T]):
     """What a run of one agent came to."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ._quick import quick_init
+
 __all__ = ["NO_USAGE", "TokenUsage", "UsageEntry"]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUsage:
     """Tokens that model calls used.
@@ -64,6 +67,7 @@ NO_USAGE = TokenUsage()
 """Where a ledger begins."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class UsageEntry:
     """What the model calls of one agent, with one model of one provider and for one purpose, used together."""

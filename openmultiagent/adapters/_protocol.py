@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from .._quick import quick_init
 from ..messages import ContentBlock, LLMMessage, ToolUseBlock
 from ..usage import TokenUsage
 from ._settings import ReasoningCompression, ThinkingConfig
@@ -72,6 +73,7 @@ class LLMChatOptions:
     """Further fields of the request body; never the model, messages, tools or stream flags."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class LLMResponse:
     """A model's answer."""

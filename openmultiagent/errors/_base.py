@@ -108,11 +108,11 @@ def _plain(value: object) -> object:
 
 
 def _portable(value: object) -> object:
-    import pickle  # noqa: PLC0415 - import time
-
     # A foreign exception may hold anything, or have a constructor that pickle cannot call: its text is left of it then.
     if not isinstance(value, BaseException) or isinstance(value, OpenMultiAgentError):
         return value
+    import pickle  # noqa: PLC0415 - import time
+
     try:
         pickle.loads(pickle.dumps(value))  # noqa: S301 - what was dumped on this line
     except Exception:  # noqa: BLE001 - isolation boundary: it may fail in any way

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._quick import quick_init
+
 __all__ = ["ToolContext"]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """The call that a tool runs for.

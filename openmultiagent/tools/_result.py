@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
+from .._quick import quick_init
 from ..messages import (
     ToolResultContent,
     ToolResultPart,
@@ -45,6 +46,7 @@ ToolOutput = str | Sequence[ToolResultPart | Mapping[str, Any]]
 """What a tool may give the model to read: text, or parts, each a part object or a mapping with its fields."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The outcome of one tool call.
