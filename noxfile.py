@@ -30,6 +30,14 @@ nox.options.error_on_external_run = True
 # Hypothesis then draws the same examples every time and knows no deadline, and pytest shows whole differences.
 STABLE = {"CI": "1"}
 
+SPEED = (
+    "tests/adapters/test_local_server.py",
+    "tests/adapters/test_memory.py",
+    "tests/adapters/test_speed.py",
+    "tests/orchestrator/test_sync.py",
+    "tests/testing/test_conformance.py",
+)
+
 # Where it is set, every process would compile the dependencies anew: tests that start Python several times get slow.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -73,6 +81,16 @@ def tests(session: nox.Session) -> None:
     session.install("-e", ".", *_group("test"))
     chosen = session.posargs or ["-n", "auto", "--cov", "--cov-report=term", "--ignore=tests/docs"]
     session.run("pytest", *chosen, env=STABLE)
+
+
+@nox.session
+def speed(session: nox.Session) -> None:
+    """Run the tests with real local servers again with the extra: over aiohttp, and the library's loops on uvloop.
+
+    The others run without it: aiohttp does not ask respx.
+    """
+    session.install("-e", ".[speed]", *_group("test"))
+    session.run("pytest", *(session.posargs or ["-n", "auto", *SPEED]), env=STABLE)
 
 
 @nox.session

@@ -627,7 +627,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.fixed_dictionaries({"content": st.lists(BLOCK, max_size=3) | JSON, "usage": JSON, "stop_reason": JSON}) | JSON
 )

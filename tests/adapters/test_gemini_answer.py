@@ -381,7 +381,7 @@ _answer = _shaped(
 
 
 @given(_answer)
-@settings(max_examples=120)
+@settings(max_examples=60)
 @example(chunk(call(args={"a": float("nan")})))
 @proves("GEM-24")
 def test_no_answer_raises_anything_but_an_adapter_error(payload: Any) -> None:

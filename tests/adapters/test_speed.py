@@ -1,5 +1,6 @@
 """The extra ``speed``: aiohttp sends the requests, and nobody can tell but by the clock."""
 
+import asyncio
 import gzip
 import json
 import socket
@@ -15,6 +16,7 @@ from anyio.lowlevel import current_token
 
 from openmultiagent.adapters import BedrockAdapter, LLMChatOptions, LLMResponse, OpenAIAdapter, TransportOptions
 from openmultiagent.adapters._aiohttp_client import AiohttpClient
+from openmultiagent.cli import main
 from openmultiagent.egress import EgressPolicy
 from openmultiagent.errors import (
     AdapterError,
@@ -24,6 +26,7 @@ from openmultiagent.errors import (
     LLMProtocolError,
 )
 from openmultiagent.messages import LLMMessage
+from openmultiagent.orchestrator._sync import LoopThread
 from tests.support import proves
 from tests.support.openai_server import WAIT, Hangup, OpenAIServer, Raw, Reply, Silence
 
@@ -133,6 +136,32 @@ async def test_a_proxy_of_the_environment_is_for_httpx_and_never_used_with_a_pol
         assert isinstance(client_of(adapter), httpx.AsyncClient if policy is None else AiohttpClient)
         await adapter.aclose()
     assert (len(server.requests), len(proxy.requests)) == ((0, 1) if policy is None else (1, 0))
+
+
+@proves("MOD-58")
+def test_the_librarys_own_loops_are_of_uvloop() -> None:
+    async def loop() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    thread = LoopThread()
+    try:
+        assert type(thread.run(loop())).__module__ == "uvloop"
+    finally:
+        thread.stop()
+
+
+@proves("MOD-58")
+def test_the_command_line_tool_runs_on_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    run = anyio.run
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        asked.append(options["backend_options"])
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(anyio, "run", noting)
+    assert main(["agent", "Hi", "--quiet"]) == 0
+    assert asked == [{"use_uvloop": True}]
 
 
 # --- what is sent ----------------------------------------------------------------------------------------------------
@@ -269,6 +298,13 @@ async def test_redirects_are_refused(location: str) -> None:
     assert isinstance(error, LLMBadRequestError)
     assert not error.retryable
     assert len(server.requests) == 2
+
+
+@proves("MOD-57")
+async def test_a_client_that_sent_nothing_is_closed() -> None:
+    adapter = adapter_at("http://127.0.0.1:1/v1")
+    await adapter._transport._clients.get()
+    await adapter.aclose()
 
 
 @proves("MOD-57")
