@@ -22,7 +22,19 @@ from tests.architecture.source import (
 )
 
 LEVELS = (
-    ("_version", "_log", "_patterns", "_quick", "errors", "_spec", "redaction", "messages", "usage", "identity", "outcome"),
+    (
+        "_version",
+        "_log",
+        "_patterns",
+        "_quick",
+        "errors",
+        "_spec",
+        "redaction",
+        "messages",
+        "usage",
+        "identity",
+        "outcome",
+    ),
     ("_detached", "cancellation", "egress", "budget", "events", "_middleware"),
     ("stores", "approvals", "adapters", "tools"),
     ("agent", "backends", "tracing", "evaluation"),
