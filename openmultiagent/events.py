@@ -195,7 +195,9 @@ class EventBus:
     @property
     def needs_service(self) -> bool:
         """Whether somebody has to run ``serve``: a listener is async, or has returned an awaitable."""
-        return any(item.pending or _is_async(item.listener) for item in self._subscriptions)
+        return bool(self._subscriptions) and any(
+            item.pending or _is_async(item.listener) for item in self._subscriptions
+        )
 
     @property
     def dropped(self) -> int:
@@ -221,6 +223,10 @@ class EventBus:
                 self._call(subscription, event.fork())
         if self._hub is not None and self._hub.has_readers:
             self._hub.tell(event)
+
+    def skip(self) -> None:
+        """Count an event that nobody would have seen, so that later ones have their number."""
+        self._sequence += 1
 
     def close(self) -> None:
         """Say that no event follows, so that ``serve`` ends."""

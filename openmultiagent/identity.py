@@ -20,6 +20,7 @@ __all__ = [
     "new_run_id",
     "new_span_id",
     "new_trace_id",
+    "new_trace_ids",
     "validate_metadata",
     "validate_run_id",
 ]
@@ -84,6 +85,12 @@ def new_identity(run_id: str | None = None) -> RunIdentity:
     """
     digits = os.urandom(38).hex()  # one call for all of them, since every run needs an identity
     return RunIdentity(_uuid(digits) if run_id is None else run_id, 1, f"{digits[32:62]}01", f"{digits[62:]}01")
+
+
+def new_trace_ids() -> tuple[str, str]:
+    """Return a random trace id and a random span id, in the form of ``new_trace_id`` and ``new_span_id``."""
+    digits = os.urandom(22).hex()
+    return f"{digits[:30]}01", f"{digits[30:]}01"
 
 
 def new_run_id() -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ..budget import BudgetScope
-from ..identity import MetadataValue, RunIdentity, copy_metadata, new_span_id, new_trace_id
+from ..identity import MetadataValue, RunIdentity, copy_metadata, new_trace_ids
 from ..messages import LLMMessage, PreparedRunInput, copy_messages
 from ..outcome import AgentRunResult
 from ._config import AgentConfig
@@ -46,7 +46,7 @@ class TraceIds:
             identity: The call's identity.
         """
         if self._trace_id is None or self._span_id is None:
-            self._trace_id, self._span_id = new_trace_id(), new_span_id()
+            self._trace_id, self._span_id = new_trace_ids()
         return identity.with_trace(self._trace_id, self._span_id)
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .._middleware import compose_run, isolate_results
 from ..adapters import AdapterOwner, ModelMiddleware
-from ..agent import AgentConfig, EventSink, RunCall, RunEnvironment, RunMiddleware, execute_agent
+from ..agent import AgentConfig, EventSink, RunCall, RunEnvironment, RunMiddleware, RunNext, execute_agent
 from ..cancellation import CancelToken
 from ..evaluation import EvaluationSink
 from ..events import EventBus
@@ -65,8 +66,8 @@ async def execute(
 
     def environment(this: RunCall) -> RunEnvironment:
         return RunEnvironment(
-            identity=this.trace_ids.fill(this.identity),
-            budget=this.budget,
+            this.trace_ids.fill(this.identity),
+            this.budget,
             model_middleware=machinery.model_middleware,
             tool_middleware=machinery.tool_middleware,
             model_tracing=tracing.model,
@@ -80,12 +81,16 @@ async def execute(
 
     async def core(this: RunCall) -> Result:
         # A fresh agent: its conversation, tools and adapter lease belong to this call alone.
-        return await execute_agent(config, this.messages, environment(this), machinery.adapters)
+        return await execute_agent(config, this.source.copy(), environment(this), machinery.adapters)
 
-    steps = RunSteps(bus, environment)
-    user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
-    ours = [*tracing.run, steps.progress, steps.budget, steps.guard]
+    steps = RunSteps(bus, environment, has_middleware=bool(machinery.middleware))
+    operation: RunNext = partial(core, call)
+    if machinery.middleware:
+        user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
+        operation = partial(compose_run(user, core), call)
+    # Our own steps only look at the call, so they all share it; evaluation runs the application's sampler.
+    for step in reversed((*tracing.run, steps.progress, steps.budget, steps.guard)):
+        operation = partial(step, call, operation)
     if machinery.evaluation.is_active:
-        ours.insert(0, machinery.evaluation.around)
-    operation = compose_run([*ours, *user], core)
-    return await machinery.progress.serve_while(bus, lambda: operation(call))
+        operation = partial(machinery.evaluation.around, call.fork(), operation)
+    return await machinery.progress.serve_while(bus, operation)

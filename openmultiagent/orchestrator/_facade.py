@@ -35,6 +35,9 @@ from ._progress import Progress
 
 __all__ = ["OpenMultiAgent"]
 
+_COMPLETED = "_completed"
+"""Where a definition keeps what an orchestrator's defaults make of it, and which defaults."""
+
 T = TypeVar("T", default=Any)
 
 
@@ -297,15 +300,18 @@ class OpenMultiAgent:
         input: AgentRunInput,  # noqa: A002 - the pinned name
         run_id: str | None,
         metadata: Mapping[str, MetadataValue] | None,
-        own: Limits,
+        own: Limits | None,
         egress_policy: EgressPolicy | Mapping[str, Any] | None,
     ) -> tuple[AgentConfig[T], RunCall]:
-        agent = self._with_defaults(AgentConfig.of(config), normalize_egress_policy(egress_policy))
+        agent = self._completed(AgentConfig.of(config), normalize_egress_policy(egress_policy))
         source = prepare_run_input(input)
         identity = RunIdentity(validate_run_id(run_id))
-        limits = merge_limits(self._limits, own, _limits(agent.max_token_budget, None, None))
-        with suppress(PolicyError):  # what a policy forbids is the result of a run
-            lease_adapter(agent, self._machinery.adapters)  # a missing model or an unknown provider shows here
+        limits = self._limits
+        if own is not None or agent.max_token_budget is not None:
+            limits = merge_limits(limits, own, _limits(agent.max_token_budget, None, None))
+        if agent.adapter is None:
+            with suppress(PolicyError):  # what a policy forbids is the result of a run
+                lease_adapter(agent, self._machinery.adapters)  # a missing model or an unknown provider shows here
         call = RunCall(
             kind="agent",
             name=agent.name,
@@ -316,6 +322,17 @@ class OpenMultiAgent:
             metadata=validate_metadata(metadata),
         )
         return agent, call
+
+    def _completed(self, agent: AgentConfig[T], policy: EgressPolicy | None) -> AgentConfig[T]:
+        """Return the definition with the defaults; for a definition that is used again it is the same one again."""
+        if policy is not None:
+            return self._with_defaults(agent, policy)
+        kept = agent.__dict__.get(_COMPLETED)
+        if kept is None or kept[0] is not self._defaults:
+            completed = self._with_defaults(agent, None)
+            # None stands for the definition itself, which must not refer to itself.
+            kept = agent.__dict__[_COMPLETED] = (self._defaults, None if completed is agent else completed)
+        return agent if kept[1] is None else kept[1]
 
     def _with_defaults(self, agent: AgentConfig[T], policy: EgressPolicy | None) -> AgentConfig[T]:
         defaults = self._defaults
@@ -335,7 +352,9 @@ class OpenMultiAgent:
         return agent.replace(**changes) if changes else agent
 
 
-def _limits(tokens: int | None, cost: float | None, limits: Limits | Mapping[str, Any] | None) -> Limits:
+def _limits(tokens: int | None, cost: float | None, limits: Limits | Mapping[str, Any] | None) -> Limits | None:
+    if tokens is None and cost is None and limits is None:
+        return None
     return merge_limits(limits, None if tokens is None and cost is None else Limits(tokens=tokens, cost=cost))
 
 

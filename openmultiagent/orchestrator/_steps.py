@@ -29,6 +29,7 @@ from ..agent import (
 from ..budget import BudgetError
 from ..errors import ConfigurationError
 from ..events import EventBus
+from ..identity import copy_metadata
 from ..outcome import AgentRunResult, classify_failure, copy_result
 
 __all__ = ["RunSteps"]
@@ -42,11 +43,15 @@ class RunSteps:
     Args:
         bus: The run's events.
         environment: Makes the surroundings of the run from its call.
+        has_middleware: Whether user middleware stands between these steps and the agent.
     """
 
-    def __init__(self, bus: EventBus, environment: Callable[[RunCall], RunEnvironment]) -> None:
+    def __init__(
+        self, bus: EventBus, environment: Callable[[RunCall], RunEnvironment], *, has_middleware: bool
+    ) -> None:
         self._bus = bus
         self._environment = environment
+        self._has_middleware = has_middleware
 
     async def progress(self, call: RunCall, call_next: RunNext) -> Result:
         """Emit the first and the last event of the run, the last one on every path.
@@ -56,7 +61,10 @@ class RunSteps:
             call_next: The rest of it.
         """
         bus = self._bus
-        bus.emit(AgentStarted(agent=call.name, payload=input_payload(call.source), copy=copy_input_payload))
+        if bus.has_listeners:
+            bus.emit(AgentStarted(agent=call.name, payload=input_payload(call.source), copy=copy_input_payload))
+        else:
+            bus.skip()
         result: Result | None = None
         try:
             result = await call_next()
@@ -76,7 +84,9 @@ class RunSteps:
         """
         budget = call.budget
         budget.start()
-        result = (await call_next()).replace(token_usage=budget.usage, usage_report=budget.usage_report())
+        result = await call_next()
+        if self._has_middleware:  # which may have returned the result of another run
+            result = result.replace(token_usage=budget.usage, usage_report=budget.usage_report())
         overrun = budget.overrun()
         if overrun is not None and result.status.code != "budget_exhausted":
             status, info = classify_failure(overrun, attempt=call.identity.attempt)
@@ -94,12 +104,13 @@ class RunSteps:
             call: The run.
             call_next: User middleware and the agent.
         """
-        environment = self._environment(call)
         try:
             result = await call_next()
         except (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()) as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed run
-            return failed_result(environment, as_failure(error, "a run middleware"), kind="callback")
-        return result.replace(identity=environment.identity, metadata=call.metadata)
+            return failed_result(self._environment(call), as_failure(error, "a run middleware"), kind="callback")
+        if not self._has_middleware:
+            return result
+        return result.replace(identity=call.trace_ids.fill(call.identity), metadata=copy_metadata(call.metadata))
 
 
 def copy_middleware_result(result: Result) -> Result:

@@ -18,6 +18,8 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import (
     Link,
+    NoOpTracerProvider,
+    ProxyTracerProvider,
     Span,
     SpanContext,
     SpanKind,
@@ -95,10 +97,18 @@ class Tracing:
         """Return the steps of a run that starts now; those that measure are among them if anybody measures."""
         metrics = self._metrics
         if not metrics.is_active:
+            if not self.is_active:
+                return TracingSteps((_logged,), (), ())
             return TracingSteps((self.run,), (self.chat,), (self.execute_tool,))
         return TracingSteps(
             (self.run, metrics.run), (self.chat, metrics.chat), (self.execute_tool, metrics.execute_tool)
         )
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anybody makes spans: a global provider may be set after the orchestrator was made."""
+        provider = trace.get_tracer_provider() if self._provider is None else self._provider
+        return not isinstance(provider, ProxyTracerProvider | NoOpTracerProvider)
 
     @property
     def tracer(self) -> Tracer:
@@ -231,6 +241,15 @@ def _mark_failed(span: Span, kind: type[BaseException]) -> None:
         span.set_status(Status(StatusCode.ERROR))
     else:
         span.set_attribute(names.STATUS, "cancelled")
+
+
+async def _logged(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
+    """Without spans, have at least the log lines of a run carry its ids."""
+    token = enter_run(partial(_log_ids, call))
+    try:
+        return await call_next()
+    finally:
+        leave_run(token)
 
 
 def _log_ids(call: RunCall) -> tuple[str, str, str]:

@@ -1,0 +1,188 @@
+"""What an orchestrator puts around a run, against whole runs of other libraries and against bare OpenTelemetry spans.
+
+Run it with ``python benchmarks/bench_run_agent.py``; libraries that are not installed are left out. In the same
+process and on a model that answers at once it should print at most 0.60 for a run with nothing attached, at most 60 us
+for everything attached beyond the bare cost of the same spans, and at most 12 KB for a run in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import tracemalloc
+from typing import Any
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from benchmarks.peers import PROMPT, SYSTEM, InstantAdapter, Run, installed_peers
+from benchmarks.timing import best, ratio_table
+from openmultiagent import AgentConfig, LLMMessage, OpenMultiAgent
+from openmultiagent.evaluation import OnlineEvaluation, ScorerContext
+
+IN_FLIGHT = 10_000
+
+
+class NullExporter(SpanExporter):
+    """Takes spans and forgets them."""
+
+    def export(self, spans: Any) -> SpanExportResult:  # noqa: ARG002 - the protocol's
+        """Forget the spans.
+
+        Args:
+            spans: Ignored.
+        """
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Do nothing."""
+
+
+def provider() -> TracerProvider:
+    """Return a provider with a batch processor, as in production."""
+    made = TracerProvider()
+    made.add_span_processor(BatchSpanProcessor(NullExporter(), max_queue_size=100_000, schedule_delay_millis=600_000))
+    return made
+
+
+def always_right(context: ScorerContext[Any]) -> float:  # noqa: ARG001 - the protocol's
+    """Judge a run."""
+    return 1.0
+
+
+def attached() -> OpenMultiAgent:
+    """Return an orchestrator with everything that looks at a run."""
+    return OpenMultiAgent(
+        tracer_provider=provider(),
+        on_progress=lambda event: event.data,
+        max_token_budget=1_000_000,
+        max_cost_budget=1_000_000.0,
+        estimate_cost=lambda usage, _context: usage.total_tokens * 1e-6,
+        evaluation=OnlineEvaluation([always_right], max_queue=100_000),  # judged later
+    )
+
+
+def bare_spans() -> Run:
+    """Return what makes the spans of a run, with as many attributes, by the SDK alone."""
+    tracer = provider().get_tracer("bare")
+    start = {f"attribute.{number}": "value" for number in range(6)}
+    end = {f"result.{number}": number for number in range(5)}
+
+    async def run() -> str:
+        with tracer.start_as_current_span("invoke_agent calculator") as outer:
+            outer.set_attributes(start)
+            with tracer.start_as_current_span("chat instant") as inner:
+                inner.set_attributes(start)
+                inner.set_attributes(end)
+            outer.set_attributes(end)
+        return ""
+
+    return run
+
+
+def runs_of(orchestrator: OpenMultiAgent, prompt: Any, **fields: Any) -> Run:
+    """Return a run of an orchestrator.
+
+    Args:
+        orchestrator: Runs it.
+        prompt: Its input.
+        fields: Of the agent.
+    """
+    config = AgentConfig("calculator", adapter=InstantAdapter(), system_prompt=SYSTEM, **fields)
+
+    async def run() -> str:
+        return (await orchestrator.run_agent(config, prompt)).output
+
+    return run
+
+
+def images(characters: int) -> list[LLMMessage]:
+    """Return a conversation of 50 messages, whose last has an image.
+
+    Args:
+        characters: Size of the image.
+    """
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(characters * 3 // 4)).decode()
+    messages = [LLMMessage.user(f"What is {n} times {n}?") for n in range(49)]
+    return [*messages, LLMMessage.user_with_base64_image("What is shown?", data, "image/png")]
+
+
+class HeldAdapter(InstantAdapter):
+    """An adapter whose calls wait until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = 0
+        self.full = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def chat(self, messages: Any, options: Any) -> Any:
+        """Wait, then answer.
+
+        Args:
+            messages: As for any adapter.
+            options: As for any adapter.
+        """
+        self.waiting += 1
+        if self.waiting == IN_FLIGHT:
+            self.full.set()
+        await self.go.wait()
+        return await super().chat(messages, options)
+
+
+async def bytes_in_flight(*, with_library: bool) -> float:
+    """Return the bytes of a run that waits for its model, or of the adapter's waiting call alone.
+
+    Args:
+        with_library: Whether there is a run around the call.
+    """
+    adapter = HeldAdapter()
+    orchestrator = OpenMultiAgent()
+    config = AgentConfig("calculator", adapter=adapter, system_prompt=SYSTEM)
+    await asyncio.sleep(0)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    if with_library:
+        tasks = [asyncio.create_task(orchestrator.run_agent(config, PROMPT)) for _ in range(IN_FLIGHT)]
+    else:
+        tasks = [asyncio.create_task(adapter.chat([PROMPT], None)) for _ in range(IN_FLIGHT)]
+    await adapter.full.wait()
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    adapter.go.set()
+    await asyncio.gather(*tasks)
+    return held / IN_FLIGHT
+
+
+async def main() -> None:
+    """Measure and print."""
+    peers = installed_peers()
+    nothing, everything = OpenMultiAgent(), attached()
+    times = await best({"run_agent": runs_of(nothing, PROMPT), **{peer.name: peer.plain for peer in peers}})
+    ratio_table("run_agent, nothing attached (at most 0.60)", times, "run_agent")
+
+    small, large = images(1_000), images(1_000_000)
+    times = await best(
+        {
+            "nothing attached": runs_of(nothing, PROMPT),
+            "all attached": runs_of(everything, PROMPT),
+            "bare spans": bare_spans(),
+            "50 messages": runs_of(everything, small),
+            "50 messages, image of 1 MB": runs_of(everything, large),
+        }
+    )
+    print("\ntracing to a batch processor, progress, budgets and evaluation, in microseconds")
+    for name, time in times.items():
+        print(f"  {name:32s}{time:9.1f}")
+    more = times["all attached"] - times["nothing attached"] - times["bare spans"]
+    print(f"  {'all - nothing - bare spans':32s}{more:9.1f}   (at most 60)")
+    structured = times["50 messages, image of 1 MB"] - times["all attached"]
+    print(f"  {'structured input adds':32s}{structured:9.1f}   (at most 1500)")
+
+    with_library, without = await bytes_in_flight(with_library=True), await bytes_in_flight(with_library=False)
+    print(f"\n{IN_FLIGHT:,} runs in flight, KB each above the adapter's own (at most 12)")
+    print(f"  {(with_library - without) / 1024:.1f}   ({with_library / 1024:.1f} - {without / 1024:.1f})")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
