@@ -146,9 +146,13 @@ def _check_wheel(session: nox.Session, path: Path) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks, or those named after ``--``; they print ratios and judge nothing."""
-    session.install("-e", ".", *_group("bench"))
-    for program in session.posargs or sorted(
+    """Run the benchmarks, or those named after ``--``; they print ratios and judge nothing.
+
+    With ``--peers`` the libraries are installed that they can compare with.
+    """
+    peers = "--peers" in session.posargs
+    session.install("-e", ".", *_group("bench"), *(_group("bench-peers") if peers else ()))
+    for program in [argument for argument in session.posargs if argument != "--peers"] or sorted(
         str(path.relative_to(ROOT)) for path in ROOT.glob("benchmarks/bench_*.py")
     ):
         session.run("python", program)

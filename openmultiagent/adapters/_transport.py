@@ -28,7 +28,8 @@ from .._log import get_logger
 from .._spec import spec
 from ..egress import EgressPolicy, egress_unsupported
 from ..errors import AdapterError, ConfigurationError, LLMProtocolError
-from ._aiohttp_client import AiohttpClient, aiohttp_is_installed
+from ._aiohttp_transport import aiohttp_transport
+from ._direct_client import DirectClient
 from ._egress_guard import EgressGuard
 from ._faults import Redactor, connection_error, status_error, unreadable_redirect_error
 
@@ -164,10 +165,10 @@ class _Clients:
     def __init__(self, options: TransportOptions, guard: EgressGuard | None) -> None:
         self._options = options
         self._guard = guard
-        self._by_loop: WeakKeyDictionary[object, httpx.AsyncClient | AiohttpClient] = WeakKeyDictionary()
+        self._by_loop: WeakKeyDictionary[object, httpx.AsyncClient | DirectClient] = WeakKeyDictionary()
         self._lock = Lock()  # several threads may each run a loop
 
-    async def get(self) -> httpx.AsyncClient | AiohttpClient:
+    async def get(self) -> httpx.AsyncClient | DirectClient:
         loop = anyio.lowlevel.current_token().native_token
         client = self._by_loop.get(loop)
         if client is None:
@@ -185,18 +186,17 @@ class _Clients:
             with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await client.aclose()
 
-    def _make(self, on_asyncio: bool) -> httpx.AsyncClient | AiohttpClient:  # noqa: FBT001 - run_sync has no keywords
+    def _make(self, on_asyncio: bool) -> httpx.AsyncClient | DirectClient:  # noqa: FBT001 - run_sync has no keywords
         import httpx  # noqa: PLC0415 - see the module docstring
 
         tls = _tls_context()
         timeout = httpx.Timeout(self._options.timeout, connect=self._options.connect_timeout)
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
-        # With a guard no proxy is used, whatever the environment says.
-        direct = self._guard is not None or not _proxies()
-        if on_asyncio and self.prefers_aiohttp and direct and aiohttp_is_installed():
-            return AiohttpClient(timeout=timeout, limits=limits, tls=tls, guard=self._guard)
-        guarded = {} if self._guard is None else self._guard.client_options()
-        return httpx.AsyncClient(verify=tls, timeout=timeout, limits=limits, follow_redirects=False, **guarded)
+        if self._guard is None and _proxies():  # with a guard none is used, whatever the environment says
+            return httpx.AsyncClient(verify=tls, timeout=timeout, limits=limits)
+        fast = aiohttp_transport(limits=limits, tls=tls) if on_asyncio and self.prefers_aiohttp else None
+        transport = fast or httpx.AsyncHTTPTransport(verify=tls, limits=limits)
+        return DirectClient(transport, timeout=timeout, guard=self._guard)
 
     def _forget_closed_loops(self) -> None:
         # Their connections keep them alive, so the weak reference alone would not let go.

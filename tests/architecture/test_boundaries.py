@@ -15,7 +15,10 @@ from tests.architecture.source import PACKAGE, ROOT, Module, Modules, load, writ
 CATCH_ALL: dict[str, set[str]] = {
     "_detached": {"Detached._run"},  # whoever owns detached work looks at its error
     "adapters._bedrock": {"BedrockAdapter._credentials_now"},  # users' functions that get keys
-    "adapters._aiohttp_client": {"AiohttpClient.send", "_body_class.Body.__aiter__"},  # raised again as httpx would
+    "adapters._aiohttp_transport": {  # raised again as httpx would
+        "_transport_class.AiohttpTransport.handle_async_request",
+        "_body_class.Body.__aiter__",
+    },
     "adapters._owner": {"_close"},  # the run is over, and its result stands
     "_log": {"LazyLogger._write"},  # a broken sink must not fail what was worth a line
     "agent._context._summarize": {"SummarizeStep._sum_up"},  # a failed summary falls back to compaction
