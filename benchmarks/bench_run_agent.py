@@ -13,7 +13,8 @@ import tracemalloc
 from typing import Any
 
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from benchmarks.peers import PROMPT, SYSTEM, InstantAdapter, Run, installed_peers
 from benchmarks.timing import best, ratio_table
@@ -50,11 +51,20 @@ def always_right(context: ScorerContext[Any]) -> float:  # noqa: ARG001 - the pr
     return 1.0
 
 
+def look(event: Any) -> None:
+    """Look at an event, as a listener does.
+
+    Args:
+        event: The event.
+    """
+    _ = event.data
+
+
 def attached() -> OpenMultiAgent:
     """Return an orchestrator with everything that looks at a run."""
     return OpenMultiAgent(
         tracer_provider=provider(),
-        on_progress=lambda event: event.data,
+        on_progress=look,
         max_token_budget=1_000_000,
         max_cost_budget=1_000_000.0,
         estimate_cost=lambda usage, _context: usage.total_tokens * 1e-6,
@@ -62,19 +72,20 @@ def attached() -> OpenMultiAgent:
     )
 
 
-def bare_spans() -> Run:
-    """Return what makes the spans of a run, with as many attributes, by the SDK alone."""
+async def bare_spans() -> Run:
+    """Return what makes the very spans of a run by the SDK alone."""
+    memory = InMemorySpanExporter()
+    recording = TracerProvider()
+    recording.add_span_processor(SimpleSpanProcessor(memory))
+    await runs_of(OpenMultiAgent(tracer_provider=recording), PROMPT)()
+    inner, outer = memory.get_finished_spans()
     tracer = provider().get_tracer("bare")
-    start = {f"attribute.{number}": "value" for number in range(6)}
-    end = {f"result.{number}": number for number in range(5)}
 
     async def run() -> str:
-        with tracer.start_as_current_span("invoke_agent calculator") as outer:
-            outer.set_attributes(start)
-            with tracer.start_as_current_span("chat instant") as inner:
-                inner.set_attributes(start)
-                inner.set_attributes(end)
-            outer.set_attributes(end)
+        with tracer.start_as_current_span(outer.name, kind=outer.kind) as around:
+            with tracer.start_as_current_span(inner.name, kind=inner.kind) as span:
+                span.set_attributes(dict(inner.attributes or {}))
+            around.set_attributes(dict(outer.attributes or {}))
         return ""
 
     return run
@@ -166,7 +177,7 @@ async def main() -> None:
         {
             "nothing attached": runs_of(nothing, PROMPT),
             "all attached": runs_of(everything, PROMPT),
-            "bare spans": bare_spans(),
+            "bare spans": await bare_spans(),
             "50 messages": runs_of(everything, small),
             "50 messages, image of 1 MB": runs_of(everything, large),
         }

@@ -62,10 +62,8 @@ class ModelSeam:
         return await compose(self._user, self._budgeted)(call)
 
     async def _budgeted(self, call: ModelCall) -> LLMResponse:
-        if call.turn > 1 or self._environment.cancel is not None:
-            await (
-                checkpoint_if_cancelled()
-            )  # an adapter without a checkpoint would make a call that nobody wants any more
+        # An adapter without a checkpoint of its own would make, and charge for, a call that nobody wants any more.
+        await checkpoint_if_cancelled()
         scope = self._environment.budget
         if scope.reserves:
             pending, call = self._reserved(call)

@@ -377,3 +377,21 @@ async def test_a_cancelled_caller_goes_through_a_hook() -> None:
     with anyio.move_on_after(0.02) as scope:
         await agent(ScriptedAdapter(["ok"]), before_run=hang).run("q")
     assert scope.cancelled_caught
+
+
+@proves("AGT-45")
+async def test_a_caller_that_is_cancelled_already_pays_for_no_call() -> None:
+    asked: list[int] = []
+
+    class Instant:
+        name = "instant"
+
+        async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+            asked.append(len(messages))
+            return LLMResponse([TextBlock(text="ok")])
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await agent(Instant()).run("q")
+    assert scope.cancelled_caught
+    assert asked == []

@@ -1,0 +1,57 @@
+"""How long ``import openmultiagent`` takes, beside the other libraries, each in a new interpreter.
+
+Run it with ``python benchmarks/bench_import.py``; libraries that are not installed are left out. It should print at
+most 0.25 s for this library, and less than 1 of the fastest other one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from benchmarks.timing import ratio_table
+
+ROUNDS = 7
+STATEMENTS = {
+    "openmultiagent": "import openmultiagent",
+    "pydantic-ai": "from pydantic_ai import Agent",
+    "openai-agents": "from agents import Agent, Runner",
+    "agno": "from agno.agent import Agent",
+    "langgraph": "from langgraph.prebuilt import create_react_agent",
+    "autogen": "from autogen_agentchat.agents import AssistantAgent",
+    "strands": "from strands import Agent",
+}
+PROGRAM = """
+import time
+start = time.process_time()
+{statement}
+print(time.process_time() - start)
+"""
+
+
+def seconds_of(statement: str) -> float | None:
+    """Return the seconds of an import, or None when there is nothing to import.
+
+    Args:
+        statement: The import.
+    """
+    program = [sys.executable, "-W", "ignore", "-c", PROGRAM.format(statement=statement)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    return float(done.stdout.split()[-1]) if done.returncode == 0 else None
+
+
+def main() -> None:
+    """Measure and print."""
+    found: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        for name, statement in STATEMENTS.items():
+            seconds = seconds_of(statement)
+            if seconds is not None:
+                found[name] = min(found.get(name, seconds), seconds)
+    for name in STATEMENTS.keys() - found.keys():
+        print(f"skipped {name}: it cannot be imported")
+    ratio_table("import (at most 250,000)", {name: time * 1e6 for name, time in found.items()}, "openmultiagent")
+
+
+if __name__ == "__main__":
+    main()
