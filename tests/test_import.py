@@ -108,3 +108,40 @@ def test_import_changes_nothing_in_the_process(imported: dict[str, Any]) -> None
 
 def test_import_sets_no_telemetry_provider(imported: dict[str, Any]) -> None:
     assert imported["providers"] == ["ProxyTracerProvider", "_ProxyMeterProvider"]
+
+
+FIRST_USE = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+import openmultiagent
+
+assert not openmultiagent.LLMMessage.__pydantic_complete__, "the import built what only a validation needs"
+barrier, failures = threading.Barrier(16), []
+
+def use():
+    barrier.wait()
+    try:
+        message = openmultiagent.Message.user_with_blocks([{"type": "text", "text": "x"}])
+        assert openmultiagent.LLMMessage.model_validate(message.to_dict()) == message
+        assert openmultiagent.ToolUseBlock.new("a", "b", {"x": 1}).model_dump()["input"] == {"x": 1}
+    except BaseException as error:
+        failures.append(repr(error))
+
+threads = [threading.Thread(target=use) for _ in range(16)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(failures)
+"""
+
+
+def test_what_the_import_left_to_the_first_use_is_built_once_for_all_threads() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_USE],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")
