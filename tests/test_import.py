@@ -136,6 +136,30 @@ print(failures)
 """
 
 
+FIRST_IN_A_LOOP = """
+import asyncio, os
+import openmultiagent
+
+async def main():
+    os.stat = os.listdir = os.scandir = None  # what looks at the disk now fails
+    openmultiagent.Message.user_with_blocks([{"type": "text", "text": "x"}])
+    openmultiagent.AgentConfig("a", provider="embedded")
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_use_looks_for_no_plugins_in_the_event_loop() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_IN_A_LOOP],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("", "")
+
+
 def test_what_the_import_left_to_the_first_use_is_built_once_for_all_threads() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", FIRST_USE],

@@ -50,7 +50,8 @@ class Role(StrEnum):
 share(Role)
 
 
-class TextBlock(Model):
+# The one that is built at import: pydantic then looks for its plugins on disk here, and not in somebody's event loop.
+class TextBlock(Model, defer_build=False):
     """Text, possibly empty."""
 
     type: Literal["text"] = "text"
