@@ -6,6 +6,7 @@ Layout; a module imports from lines above its own and, on its own line, from nam
     mechanics     _detached cancellation egress budget events _middleware
     ports         adapters tools
     agents        agent tracing evaluation
+    graphs        tasks team
     orchestration orchestrator
     beside it     testing
     front doors   cli

@@ -39,7 +39,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "messages._copy": {"copy_blocks", "copy_messages"},  # foreign objects copy themselves
     "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
-    "outcome": {"_attribute", "_can_pickle", "_text"},  # foreign exceptions describe and pickle themselves
+    "outcome": {"_attribute", "_text", "can_pickle"},  # foreign exceptions describe and pickle themselves
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
     "tools._executor": {"_checked_input"},  # users' validators
     "tools._isolation": {"run_isolated"},  # users' tools and gates
