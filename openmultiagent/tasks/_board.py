@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from ..errors import ConfigurationError
-from ._task import OPEN_STATUSES, Task, TaskStatus
+from ._task import Task, TaskStatus
 
 __all__ = ["QueueProgress", "TaskBoard"]
 
@@ -99,7 +99,8 @@ class TaskBoard:
     @property
     def open_count(self) -> int:
         """How many tasks have not come to their end."""
-        return sum(self._counts[status] for status in OPEN_STATUSES)
+        counts = self._counts
+        return counts["pending"] + counts["in_progress"] + counts["blocked"]
 
     def get_progress(self) -> QueueProgress:
         """Return how many tasks have which status."""
@@ -122,26 +123,32 @@ class TaskBoard:
 
     def _put(self, task: Task) -> None:
         """Store a task in its new state, or for the first time."""
-        before = self._tasks.get(task.id)
-        self._tasks[task.id] = task
+        task_id, status = task.id, task.status
+        before = self._tasks.get(task_id)
+        self._tasks[task_id] = task
+        counts = self._counts
+        counts[status] += 1
+        was_pending = False
         if before is None:
-            self._places[task.id] = len(self._ids)
-            self._ids.append(task.id)
+            self._places[task_id] = len(self._ids)
+            self._ids.append(task_id)
         else:
-            self._counts[before.status] -= 1
-        self._counts[task.status] += 1
-        is_pending, was_pending = task.status == "pending", before is not None and before.status == "pending"
-        if not is_pending and not was_pending:
-            return
-        self._ready = None
-        if not is_pending:
-            del self._pending[task.id]
-            return
-        self._pending[task.id] = None
+            counts[before.status] -= 1
+            was_pending = before.status == "pending"
+        if status == "pending":
+            self._ready = None
+            self._offer(task, before if was_pending else None)
+        elif was_pending:
+            self._ready = None
+            del self._pending[task_id]
+
+    def _offer(self, task: Task, before: Task | None) -> None:
+        """Enter a pending task where ``next`` looks; ``before`` is what it was if it was pending already."""
         place = self._places[task.id]
-        if not was_pending:
+        if before is None:
+            self._pending[task.id] = None
             heappush(self._firsts.setdefault(_ANY, []), place)
-        if not was_pending or (before is not None and before.assignee != task.assignee):
+        if before is None or before.assignee != task.assignee:
             heappush(self._firsts.setdefault(task.assignee, []), place)
 
     def _existing(self, task_id: str) -> Task:

@@ -76,10 +76,7 @@ def plan_graph(specs: Sequence[TaskSpec], *, known: Mapping[str, str] | None = N
             issues.append(_issue("DUPLICATE_TASK_ID", task_id, spec.title, text))
         taken.add(task_id)
     titles: dict[str, list[str]] = {}
-    for title, task_id in [
-        *((title, key) for key, title in known.items()),
-        *((s.title, i) for s, i in zip(specs, ids, strict=True)),
-    ]:
+    for task_id, title in [*known.items(), *zip(ids, (spec.title for spec in specs), strict=True)]:
         titles.setdefault(_folded(title), []).append(task_id)
     nodes = []
     for index, (spec, task_id) in enumerate(zip(specs, ids, strict=True)):

@@ -18,7 +18,7 @@ from ..outcome import describe_error
 from ._board import TaskBoard
 from ._fields import read_mapping
 from ._spec import TaskSpec
-from ._task import OPEN_STATUSES, TERMINAL_STATUSES, Task, TaskStatus, create_task
+from ._task import OPEN_STATUSES, TERMINAL_STATUSES, Task, TaskStatus, create_task, in_state
 
 __all__ = ["QueueEvent", "TaskQueue"]
 
@@ -120,7 +120,7 @@ class TaskQueue(TaskBoard):
         status: TaskStatus = "blocked" if unmet else "pending"
         if unmet:
             self._unmet[task.id] = unmet
-        added = task if task.status == status else task.replace(status=status, updated_at=now)
+        added = task if task.status == status else in_state(task, status, task.result, now)
         self._put(added)
         if not unmet:
             self._note("task:ready", added)
@@ -172,11 +172,12 @@ class TaskQueue(TaskBoard):
             if "blocked" in (status, task.status):
                 raise _illegal(task, status)
             self._check(task, status)
-        changed = task.replace(
-            status=status or task.status,
-            result=task.result if result is _KEEP else result,
+        changed = in_state(
+            task,
+            status or task.status,
+            task.result if result is _KEEP else result,
+            datetime.now(UTC),
             assignee=task.assignee if assignee is _KEEP else assignee,
-            updated_at=datetime.now(UTC),
         )
         self._put(changed)
         return changed
@@ -191,7 +192,7 @@ class TaskQueue(TaskBoard):
         task = self._existing(task_id)
         self._check(task, "completed")
         now = datetime.now(UTC)
-        done = task.replace(status="completed", result=result, updated_at=now)
+        done = in_state(task, "completed", result, now)
         self._put(done)
         self._note("task:complete", done)
         self._settle(done, now)
@@ -247,7 +248,8 @@ class TaskQueue(TaskBoard):
             self._unmet[each] -= 1
             if not self._unmet[each]:
                 del self._unmet[each]
-                ready = self._tasks[each].replace(status="pending", updated_at=now)
+                waited = self._tasks[each]
+                ready = in_state(waited, "pending", waited.result, now)
                 self._put(ready)
                 self._note("task:ready", ready)
 
@@ -277,7 +279,7 @@ class TaskQueue(TaskBoard):
 
     def _end(self, task: Task, status: _EndStatus, reason: str, through: str | None, now: datetime) -> Task:
         self._unmet.pop(task.id, None)
-        ended = task.replace(status=status, result=reason, failed_through=through, updated_at=now)
+        ended = in_state(task, status, reason, now, failed_through=through)
         self._put(ended)
         self._note(_ENDS[status], ended)
         return ended

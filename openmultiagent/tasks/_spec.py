@@ -115,7 +115,7 @@ class TaskSpec:
     """Whether its agent also sees the team's shared memory."""
     dependency_payload: SkipValidation[DependencyPayload] = "output"
     """Whether its agent gets the texts of the results that it depends on, their structured values, or both."""
-    metadata: SkipValidation[Mapping[str, TaskMetadataValue] | None] = None
+    metadata: SkipValidation[Mapping[str, TaskMetadataValue] | None] = field(default=None, hash=False)
     """Up to 16 entries for records and spans; kept redacted and read-only."""
     max_retries: SkipValidation[int] = 0
     """How often it is tried again."""
@@ -225,11 +225,18 @@ def _made(cls: type[T], value: object, readers: Mapping[str, Reader], where: str
 
 def _read_fields(made: Any, values: Mapping[str, Any], readers: Mapping[str, Reader], where: str) -> None:
     """Give a new specification its checked fields; itself, since it is frozen for everybody else."""
-    read = {name: reader(values[name], f"{where}.{name}") for name, reader in readers.items()}
+    defaults = type(made).__dict__
+    # By far the most fields are not given, and a default need not be read.
+    read = {
+        name: value if value is defaults.get(name, _REQUIRED) else readers[name](value, f"{where}.{name}")
+        for name, value in values.items()
+    }
     if "description" in read:
         read["text"] = task_input_text(read["description"])
-    for name, value in read.items():
-        object.__setattr__(made, name, value)
+    made.__dict__.update(read)
+
+
+_REQUIRED = object()
 
 
 def _read_title(value: object, where: str) -> str:
