@@ -27,6 +27,7 @@ __all__ = [
     "read_names",
     "refuse_unknown_keys",
     "short_name",
+    "shown",
     "whole",
 ]
 
@@ -45,7 +46,16 @@ _RESERVED = ("openmultiagent.", "oma.")
 
 
 def _refuse(where: str, what: str, value: object) -> NoReturn:
-    raise ConfigurationError(f"{where} must be {what}, got {value!r:.100}")
+    raise ConfigurationError(f"{where} must be {what}, got {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """Return what an error says of a wrong value: a number as it is, of anything else the type, since it may be secret.
+
+    Args:
+        value: Anything.
+    """
+    return f"{value!r:.30}" if value is None or isinstance(value, int | float) else type(value).__name__
 
 
 def refuse_unknown_keys(given: Mapping[Any, Any], names: Sequence[str], where: str) -> None:
@@ -105,7 +115,8 @@ def one_of(*values: str) -> Reader:
     def read(value: object, where: str) -> str:
         if isinstance(value, str) and value in values:
             return str.__str__(value)
-        _refuse(where, f"one of {', '.join(values)}", value)
+        got = f"{value!r:.30}" if isinstance(value, str) else shown(value)
+        raise ConfigurationError(f"{where} must be one of {', '.join(values)}, got {got}")
 
     return read
 

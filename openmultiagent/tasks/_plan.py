@@ -14,7 +14,7 @@ from pydantic import SkipValidation
 
 from .._spec import spec
 from ..errors import ConfigurationError, InvalidTaskDependenciesError
-from ._fields import read_mapping
+from ._fields import read_mapping, shown
 from ._graph import plan_graph
 from ._input import GivenTaskInput, TaskInput, read_task_input
 from ._spec import TaskSpec
@@ -42,7 +42,7 @@ class PlanArtifact:
 
     def __post_init__(self) -> None:
         if isinstance(self.tasks, str | bytes | Mapping) or not isinstance(self.tasks, Sequence):
-            raise ConfigurationError(f"PlanArtifact.tasks must be a list, got {self.tasks!r:.100}")
+            raise ConfigurationError(f"PlanArtifact.tasks must be a list, got {shown(self.tasks)}")
         tasks = tuple(TaskSpec.of(task, where=f"tasks[{index}]") for index, task in enumerate(self.tasks))
         for index, task in enumerate(tasks):
             if task.id is None:
@@ -105,7 +105,7 @@ class PlanArtifact:
             ConfigurationError: It describes no plan of version 1.
         """
         if read_mapping(record, "a plan").get("version") != cls.VERSION:
-            raise ConfigurationError(f"a plan must be a mapping with version {cls.VERSION}, got {record!r:.100}")
+            raise ConfigurationError(f"a plan must be a mapping with version {cls.VERSION}")
         strange = sorted(set(map(str, record)) - {"version", "goal", "tasks"})
         if strange or "tasks" not in record:
             raise ConfigurationError(f"a plan has version, goal and tasks, got {', '.join(map(str, record))}"[:300])

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 from pydantic import SkipValidation
 
 from .._spec import spec
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, InvalidMessageError
 from ._fields import (
     Reader,
     TaskMetadataValue,
@@ -26,6 +26,7 @@ from ._fields import (
     read_names,
     refuse_unknown_keys,
     short_name,
+    shown,
     whole,
 )
 from ._input import GivenTaskInput, TaskInput, read_task_input, task_input_text
@@ -212,7 +213,7 @@ def _plain(value: object) -> Any:
 
 def _made(cls: type[T], value: object, readers: Mapping[str, Reader], where: str) -> T:
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{where} must be a {cls.__name__} or a mapping with its fields, got {value!r:.100}")
+        raise ConfigurationError(f"{where} must be a {cls.__name__} or a mapping with its fields, got {shown(value)}")
     refuse_unknown_keys(value, tuple(readers), where)
     for item in ("title", "description"):
         if item in readers and item not in value:
@@ -227,10 +228,17 @@ def _read_fields(made: Any, values: Mapping[str, Any], readers: Mapping[str, Rea
     """Give a new specification its checked fields; itself, since it is frozen for everybody else."""
     defaults = type(made).__dict__
     # By far the most fields are not given, and a default need not be read.
-    read = {
-        name: value if value is defaults.get(name, _REQUIRED) else readers[name](value, f"{where}.{name}")
-        for name, value in values.items()
-    }
+    read: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in values.items():
+        try:
+            read[name] = value if value is defaults.get(name, _REQUIRED) else readers[name](value, f"{where}.{name}")
+        except InvalidMessageError:
+            raise
+        except ConfigurationError as error:
+            faults.append(error.message)
+    if faults:
+        raise ConfigurationError("; ".join(faults))
     if "description" in read:
         read["text"] = task_input_text(read["description"])
     made.__dict__.update(read)
@@ -241,7 +249,7 @@ _REQUIRED = object()
 
 def _read_title(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{where} must be a string with a visible character, got {value!r:.100}")
+        raise ConfigurationError(f"{where} must be a string with a visible character, got {shown(value)}")
     return read_names([value], where)[0]
 
 

@@ -69,31 +69,29 @@ def test_a_specification_is_frozen() -> None:
 
 
 NAN, INF = float("nan"), float("inf")
+WRONG: dict[str, tuple[Any, ...]] = {
+    "title": ("", " \n", None, 3, b"x", "\ud800"),
+    "description": (None, 3, b"x", {"role": "user"}),
+    "id": ("", " a", "a\n", 3, "n" * 129, b"x", "\ud800"),
+    "assignee": ("", 3, "n" * 129),
+    "depends_on": ("A", b"A", 3, [3], [""], ["\ud800"], {"A"}, None),
+    "memory_scope": ("shared", None, ["all"]),
+    "dependency_payload": ("text",),
+    "metadata": ([], "k"),
+    "max_retries": (-1, 1.0, True, "1", NAN, None),
+    "retry_delay": (-0.1, NAN, INF, True, "1", b"1", None, 10**400),
+    "retry_backoff": (0.99, NAN, INF, True),
+    "timeout": (0, -1, NAN, INF, True, "1"),
+    "max_token_budget": (0, 1.5, True),
+    "max_cost_budget": (0, NAN, False),
+    "role": ("", 3),
+    "priority": ("urgent", None, 1),
+    "requires": ("grep", 3, [("required_tools", ["grep"])]),
+}
 
 
 @proves("TSK-2", "TSK-3")
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *(("title", value) for value in ("", " \n", None, 3, b"x", "\ud800")),
-        *(("description", value) for value in (None, 3, b"x", {"role": "user"})),
-        *(("id", value) for value in ("", " a", "a\n", 3, "n" * 129, b"x", "\ud800")),
-        *(("assignee", value) for value in ("", 3, "n" * 129)),
-        *(("depends_on", value) for value in ("A", b"A", 3, [3], [""], ["\ud800"], {"A"}, None)),
-        *(("memory_scope", value) for value in ("shared", None, ["all"])),
-        ("dependency_payload", "text"),
-        *(("metadata", value) for value in ([], "k")),
-        *(("max_retries", value) for value in (-1, 1.0, True, "1", NAN, None)),
-        *(("retry_delay", value) for value in (-0.1, NAN, INF, True, "1", b"1", None, 10**400)),
-        *(("retry_backoff", value) for value in (0.99, NAN, INF, True)),
-        *(("timeout", value) for value in (0, -1, NAN, INF, True, "1")),
-        *(("max_token_budget", value) for value in (0, 1.5, True)),
-        *(("max_cost_budget", value) for value in (0, NAN, False)),
-        *(("role", value) for value in ("", 3)),
-        *(("priority", value) for value in ("urgent", None, 1)),
-        *(("requires", value) for value in ("grep", 3, [("required_tools", ["grep"])])),
-    ],
-)
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in WRONG.items() for value in values])
 def test_a_wrong_value_is_named_with_its_place(field: str, value: object) -> None:
     fields = {"title": "t", "description": "d", field: value}
     with pytest.raises(ConfigurationError, match=rf"^tasks\[3\]\.{field}"):
@@ -126,7 +124,7 @@ def test_the_least_values(field: str, value: float) -> None:
         ({"title": "t", "description": "d", 3: 1}, "tasks[0] must be a mapping with field names as keys, got 3"),
         ({"title": "t"}, "tasks[0] lacks 'description'"),
         ({"description": "t"}, "tasks[0] lacks 'title'"),
-        ("text", "tasks[0] must be a TaskSpec or a mapping with its fields, got 'text'"),
+        ("text", "tasks[0] must be a TaskSpec or a mapping with its fields, got str"),
         (
             {"title": "t", "description": "d", "requires": {"require_tools": []}},
             "tasks[0].requires has no field 'require_tools'; did you mean 'required_tools'?",
@@ -144,6 +142,17 @@ def test_the_least_values(field: str, value: float) -> None:
 def test_a_wrong_key_is_told_with_the_one_that_was_meant(given: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^{re.escape(text)}"):
         TaskSpec.of(given, where="tasks[0]")
+
+
+@proves("TSK-2")
+def test_all_faults_are_told_at_once_and_no_value_that_may_be_secret() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        TaskSpec.of({"title": ["secret"], "description": "d", "role": b"secret", "timeout": -1}, where="tasks[1]")
+    assert str(caught.value) == (
+        "tasks[1].title must be a string with a visible character, got list; "
+        "tasks[1].timeout must be seconds above 0, got -1; "
+        "tasks[1].role must be a string of 1 to 128 printable characters without spaces at its ends, got bytes"
+    )
 
 
 @proves("TSK-2")
@@ -182,7 +191,7 @@ IMAGE = ImageBlock.from_url("https://example.com/a.png")
 
 @proves("TSK-4")
 def test_a_description_of_blocks() -> None:
-    blocks = [TextBlock.new("Look "), IMAGE, {"type": "text", "text": "here"}]
+    blocks: list[Any] = [TextBlock.new("Look "), IMAGE, {"type": "text", "text": "here"}]
     spec = TaskSpec("t", blocks)
     blocks.clear()
     assert spec.text == "Look here"
@@ -258,7 +267,8 @@ def test_a_read_description_is_read_as_it_is() -> None:
 
 @proves("TSK-6")
 def test_metadata_is_kept_redacted() -> None:
-    given = {"Team.name": "x", "n": 1, "share": 0.5, "on": True, "ids": [1, 2], "note": "key sk-" + "a" * 24, "e": []}
+    given: dict[str, Any] = {"Team.name": "x", "n": 1, "share": 0.5, "on": True, "ids": [1, 2], "e": []}
+    given["note"] = f"key sk-{'a' * 24}"
     spec = TaskSpec("t", "d", metadata=given)
     assert dict(spec.metadata or {}) == {**given, "ids": (1, 2), "note": "key [redacted]", "e": ()}
 
