@@ -6,6 +6,7 @@ result is handed a copy of it (``copy_team_result``).
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -205,5 +206,6 @@ def copy_team_result(result: TeamRunResult) -> TeamRunResult:
         tasks=tuple(task.copy() for task in result.tasks),
         task_results={key: copy_result(item) for key, item in result.task_results.items()},
         agent_results={key: copy_result(item) for key, item in result.agent_results.items()},
+        routing_decision=copy.deepcopy(result.routing_decision),
         metadata=copy_metadata(result.metadata),
     )

@@ -40,6 +40,9 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
     "outcome": {"_attribute", "_text", "can_pickle"},  # foreign exceptions describe and pickle themselves
+    "tasks._payloads": {"canonical_json"},  # the types of structured answers write themselves
+    "tasks._queue": {"TaskQueue._call"},  # users' handlers
+    "tasks._retry": {"_attempt"},  # anybody's run: a failed attempt
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
     "tools._executor": {"_checked_input"},  # users' validators
     "tools._isolation": {"run_isolated"},  # users' tools and gates
