@@ -96,6 +96,11 @@ class TaskBoard:
         """Say whether every task has come to its end; of an empty queue, too."""
         return not self.open_count
 
+    def is_stalled(self) -> bool:
+        """Say whether tasks wait, and none can be started or is being worked on: what they wait for is not there."""
+        counts = self._counts
+        return bool(counts["blocked"]) and not counts["pending"] and not counts["in_progress"]
+
     @property
     def open_count(self) -> int:
         """How many tasks have not come to their end."""

@@ -217,7 +217,7 @@ def _is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def read_metadata(value: object, where: str) -> Mapping[str, TaskMetadataValue] | None:
+def read_metadata(value: object, where: str) -> Mapping[str, TaskMetadataValue]:
     """Read a task's metadata; texts are redacted.
 
     Args:
@@ -231,8 +231,6 @@ def read_metadata(value: object, where: str) -> Mapping[str, TaskMetadataValue] 
     Raises:
         ConfigurationError: It is anything else; the text names the key.
     """
-    if value is None:
-        return None
     given = read_mapping(value, where)
     if len(given) > _MAX_ENTRIES:
         raise ConfigurationError(f"{where} may have at most {_MAX_ENTRIES} entries, got {len(given)}")

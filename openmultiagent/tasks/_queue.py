@@ -312,16 +312,16 @@ class TaskQueue(TaskBoard):
         return unsubscribe
 
     def _note(self, event: QueueEvent, task: Task | None) -> None:
-        if self._handlers.get(event):
+        if self._handlers and self._handlers.get(event):
             self._untold.append((event, task))
 
     def _note_completion(self) -> None:
-        if self.is_complete() and self._tasks:
+        if self._handlers and self.is_complete() and self._tasks:
             self._note("all:complete", None)
 
     def _tell(self) -> None:
-        if self._is_telling:
-            return  # a handler has changed something: it is told in its turn
+        if self._is_telling or not self._untold:
+            return  # nothing to tell, or a handler has changed something: it is told in its turn
         self._is_telling = True
         try:
             while self._untold:

@@ -272,7 +272,7 @@ _TASK_READERS: dict[str, Reader] = {
     "depends_on": read_names,
     "memory_scope": one_of("dependencies", "all"),
     "dependency_payload": one_of("output", "structured", "both"),
-    "metadata": read_metadata,
+    "metadata": optional(read_metadata),
     "max_retries": whole(0, "retries"),
     "retry_delay": at_least(0, "seconds"),
     "retry_backoff": at_least(1, "a factor"),

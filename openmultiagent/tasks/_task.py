@@ -58,9 +58,6 @@ class _Asked(Generic[T]):
     def __get__(self, owner: _HasSpec | None, cls: type[object]) -> T | Self:
         return self if owner is None else self._read(owner.spec)
 
-    def __set__(self, owner: object, value: T) -> None:
-        raise AttributeError("what was asked for cannot be changed")
-
 
 class AskedFields:
     """The fields of a ``spec`` as attributes of who has it."""

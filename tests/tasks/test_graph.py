@@ -53,6 +53,15 @@ def test_references_are_ids_or_titles() -> None:
     assert [task.status for task in (a, b, c, d)] == ["pending"] * 4
 
 
+@proves("TSK-12")
+def test_specifications_can_be_planned_again() -> None:
+    specs = [TaskSpec("A", "d"), TaskSpec("B", "d", depends_on=["A"])]
+    first, second = plan_graph(specs), plan_graph(specs)
+    assert [task.spec for task in first] == [task.spec for task in second] == specs
+    assert not {task.id for task in first} & {task.id for task in second}
+    assert second[1].depends_on == (second[0].id,)
+
+
 @proves("TSK-10")
 def test_an_id_is_preferred_to_a_title() -> None:
     tasks = plan_graph([TaskSpec("b", "d", id="a"), TaskSpec("x", "d", id="b"), TaskSpec("c", "d", depends_on=["b"])])
