@@ -29,6 +29,11 @@ from openmultiagent import (
     Role,
     RunCall,
     RunStatus,
+    Task,
+    TaskQueue,
+    TaskRequirements,
+    TaskSpec,
+    TeamRunResult,
     TextBlock,
     TextDelta,
     ThinkingConfig,
@@ -228,3 +233,29 @@ async def structured_output(oma: OpenMultiAgent) -> None:
     assert_type(plain, AgentRunResult[Any])
     numbers = await Agent(AgentConfig("guide", model="m", output_schema=list[int])).run("q")
     assert_type(numbers.structured, list[int] | None)
+
+
+def tasks() -> list[Task]:
+    specs = [
+        TaskSpec("Read", "Read the file.", id="read", requires=TaskRequirements(required_tools=["grep"])),
+        TaskSpec("Look", messages(), depends_on=["Read"], priority="high", metadata={"team": "a", "n": [1, 2]}),
+        TaskSpec("See", [TextBlock.new("What is this?"), {"type": "text", "text": "And this?"}], timeout=10),
+        TaskSpec.of({"title": "Write", "description": "Write it down."}),
+    ]
+    queue = TaskQueue()
+    titles: list[str] = []
+    queue.on("task:ready", lambda task: titles.append(task.title))
+    queue.on("all:complete", titles.clear)
+    queue.add_batch(specs)
+    task = queue.next()
+    if task is not None:
+        assert_type(queue.complete(task.id, "text"), Task)
+        assert_type(task.title, str)
+        assert_type(task.requires, TaskRequirements | None)
+    return queue.list()
+
+
+def team_result(result: TeamRunResult) -> tuple[str, Mapping[str, AgentRunResult[Any]], str]:
+    record = result.tasks[0]
+    assert_type(record.metrics.duration if record.metrics else 0.0, float)
+    return result.final_output, result.agent_results, f"{record.title}: {record.status}"
