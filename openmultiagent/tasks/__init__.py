@@ -21,6 +21,7 @@ from ._graph import (
     dependency_order,
     is_task_ready,
     plan_graph,
+    read_specs,
     transitive_dependent_counts,
     validate_task_dependencies,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "merge_usage_reports",
     "new_task_id",
     "plan_graph",
+    "read_specs",
     "read_task_input",
     "run_metrics",
     "task_input_text",

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ..errors import InvalidTaskDependenciesError
+from ..errors import ConfigurationError, InvalidTaskDependenciesError
 from ._cycles import find_cycles
+from ._fields import shown
 from ._spec import TaskSpec
 from ._task import Task, create_task, new_task_id
 
@@ -21,6 +22,7 @@ __all__ = [
     "dependency_order",
     "is_task_ready",
     "plan_graph",
+    "read_specs",
     "transitive_dependent_counts",
     "validate_task_dependencies",
 ]
@@ -53,20 +55,37 @@ class _Node(NamedTuple):
     depends_on: tuple[str, ...]
 
 
-def plan_graph(specs: Sequence[TaskSpec], *, known: Mapping[str, str] | None = None) -> list[Task]:
+def read_specs(tasks: object, *, where: str = "tasks") -> list[TaskSpec]:
+    """Read a list of specifications.
+
+    Args:
+        tasks: A sequence of specifications and of mappings with their fields, which are left as they are.
+        where: What errors call it.
+
+    Raises:
+        ConfigurationError: It is none, or one of them is not valid; the text names it, as ``tasks[3].retry_delay``.
+        InvalidMessageError: A description has a message or a block that is not valid.
+    """
+    if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Sequence):
+        raise ConfigurationError(f"{where} must be a list of tasks, got {shown(tasks)}")
+    return [TaskSpec.of(task, where=f"{where}[{index}]") for index, task in enumerate(tasks)]
+
+
+def plan_graph(tasks: Sequence[TaskSpec | Mapping[str, Any]], *, known: Mapping[str, str] | None = None) -> list[Task]:
     """Make the tasks of specifications, with their references resolved to ids.
 
     A reference is the id of a task or, if there is none, its title, whatever the case and the space around it.
 
     Args:
-        specs: The specifications, in the order in which the tasks are to be listed.
+        tasks: The specifications, or mappings with their fields, in the order in which the tasks are to be listed.
         known: Titles by id of further tasks that may be referred to.
 
     Raises:
+        ConfigurationError: A specification is not valid.
         InvalidTaskDependenciesError: A reference is unknown or ambiguous or means the task itself, an id occurs twice,
             or tasks wait for each other in a circle. All faults are listed in ``issues``.
     """
-    known = known or {}
+    specs, known = read_specs(tasks), known or {}
     issues: list[Issue] = []
     ids = [spec.id or new_task_id() for spec in specs]
     taken = set(known)

@@ -14,8 +14,8 @@ from pydantic import SkipValidation
 
 from .._spec import spec
 from ..errors import ConfigurationError, InvalidTaskDependenciesError
-from ._fields import read_mapping, shown
-from ._graph import plan_graph
+from ._fields import read_mapping
+from ._graph import plan_graph, read_specs
 from ._input import GivenTaskInput, TaskInput, read_task_input
 from ._spec import TaskSpec
 from ._task import Task
@@ -41,9 +41,7 @@ class PlanArtifact:
     """What the tasks are for; kept as a str or as a ``TaskInput``."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.tasks, str | bytes | Mapping) or not isinstance(self.tasks, Sequence):
-            raise ConfigurationError(f"PlanArtifact.tasks must be a list, got {shown(self.tasks)}")
-        tasks = tuple(TaskSpec.of(task, where=f"tasks[{index}]") for index, task in enumerate(self.tasks))
+        tasks = tuple(read_specs(self.tasks))
         for index, task in enumerate(tasks):
             if task.id is None:
                 raise ConfigurationError(f"tasks[{index}] {task.title!r:.100} has no id; the tasks of a plan need one")

@@ -162,7 +162,8 @@ class Task(AskedFields):
         own = {name: state.pop(name) for name in _STATE if name in state}
         spec = TaskSpec.of(state | given, where=where)
         # The ids and the name are checked by the rules that hold for those of specifications.
-        checked = spec.replace(id=own.get("id"), depends_on=own.get("depends_on", ()), assignee=own.get("assignee"))
+        named: dict[str, Any] = {name: own[name] for name in ("id", "depends_on", "assignee") if name in own}
+        checked = TaskSpec.of({"title": spec.title, "description": "", **named}, where=where)
         if checked.id is None or own.get("status") not in get_args(TaskStatus):
             raise ConfigurationError(f"{where} must have an id and a status, one of {', '.join(get_args(TaskStatus))}")
         return cls(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openmultiagent import InvalidTaskDependenciesError
+from openmultiagent import ConfigurationError, InvalidTaskDependenciesError
 from openmultiagent.tasks import (
     Task,
     TaskSpec,
@@ -60,6 +60,19 @@ def test_specifications_can_be_planned_again() -> None:
     assert [task.spec for task in first] == [task.spec for task in second] == specs
     assert not {task.id for task in first} & {task.id for task in second}
     assert second[1].depends_on == (second[0].id,)
+
+
+@proves("TSK-1", "TSK-2")
+def test_specifications_may_be_mappings() -> None:
+    [first, second] = plan_graph([{"title": "A", "description": "d"}, TaskSpec("B", "d", depends_on=["a"])])
+    assert second.depends_on == (first.id,)
+    for wrong, text in (
+        ("tasks", "tasks must be a list of tasks, got str"),
+        ({"title": "A", "description": "d"}, "tasks must be a list of tasks, got dict"),
+        ([TaskSpec("A", "d"), {"title": "B"}], r"tasks\[1\] lacks 'description'"),
+    ):
+        with pytest.raises(ConfigurationError, match=text):
+            plan_graph(wrong)  # type: ignore[arg-type]
 
 
 @proves("TSK-10")

@@ -485,7 +485,8 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         (changed(lambda s: s["tasks"][0].update(updated_at=3)), r"tasks\[0\].updated_at must be a"),
         (changed(lambda s: s["tasks"][0].update(result=3)), r"tasks\[0\].result must be a string or null"),
         (changed(lambda s: s["tasks"][0].update(max_retries=-1)), r"tasks\[0\].max_retries"),
-        (changed(lambda s: s["tasks"][0].update(depends_on="a")), "depends_on must be a list"),
+        (changed(lambda s: s["tasks"][0].update(depends_on="a")), r"tasks\[0\].depends_on must be a list"),
+        (changed(lambda s: s["tasks"][0].update(references="a")), r"tasks\[0\].depends_on must be a list"),
     ],
 )
 def test_a_snapshot_that_makes_no_sense_is_refused(snapshot: Any, text: str) -> None:

@@ -395,7 +395,7 @@ def test_an_edited_plan_is_checked_again() -> None:
         ({"version": 2, "tasks": []}, "version 1"),
         ({"version": 1}, "a plan has version, goal and tasks"),
         ({"version": 1, "tasks": [], "extra": 1}, "a plan has version, goal and tasks"),
-        ({"version": 1, "tasks": "x"}, "tasks must be a list, got str"),
+        ({"version": 1, "tasks": "x"}, "tasks must be a list of tasks, got str"),
         ({"version": 1, "tasks": [{"title": "t", "description": "d"}]}, r"tasks\[0\] 't' has no id"),
         ({"version": 1, "tasks": [{"title": "t"}]}, r"tasks\[0\] lacks 'description'"),
         ({"version": 1, "tasks": [], "goal": 3}, "goal must be a string"),
