@@ -1,0 +1,105 @@
+"""What deciding who does which task costs, and how it grows from a thousand tasks to ten thousand.
+
+Run it with ``python benchmarks/bench_scheduling.py``. With every strategy each task is pushed as it becomes ready,
+taken out and assigned, one by one. The target is below 50 milliseconds for a thousand tasks with the default strategy,
+and at most 12 times that for ten thousand.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import get_args
+
+from openmultiagent.agent import AgentConfig
+from openmultiagent.tasks import Scheduler, SchedulingStrategy, Task, create_task, running_tasks
+
+ROUNDS = 5
+AGENTS = 16
+SUBJECTS = ("parsers", "databases", "payments", "security", "contracts", "translation", "charts", "release notes")
+
+
+def team() -> list[AgentConfig]:
+    """Return agents that differ in what they are for."""
+    return [
+        AgentConfig(
+            f"agent-{number:02}",
+            model="m",
+            system_prompt=f"You are an expert for {SUBJECTS[number % len(SUBJECTS)]}. Answer briefly, with sources.",
+        )
+        for number in range(AGENTS)
+    ]
+
+
+def independent(count: int) -> list[Task]:
+    """Return tasks that wait for nothing."""
+    return [
+        create_task(
+            {"title": f"Task {number}", "description": f"Look into the {SUBJECTS[number % 7]} of customer {number}."},
+            id=str(number),
+        )
+        for number in range(count)
+    ]
+
+
+def layers(count: int) -> list[Task]:
+    """Return tasks of which ten each wait for the ten before them."""
+    return [
+        task.replace(depends_on=tuple(str(other) for other in range(at // 10 * 10 - 10, at // 10 * 10) if other >= 0))
+        for at, task in enumerate(independent(count))
+    ]
+
+
+def dispatch(strategy: SchedulingStrategy, tasks: Sequence[Task], agents: Sequence[AgentConfig]) -> float:
+    """Return the seconds that the decisions for a whole graph take.
+
+    Args:
+        strategy: The strategy.
+        tasks: The graph, each task behind those that it waits for.
+        agents: The team.
+    """
+    loads: dict[str, int] = {}
+    start = time.process_time()
+    scheduler = Scheduler(strategy)
+    order = scheduler.ready_order(tasks)
+    for task in tasks:
+        order.push(task)
+        name = scheduler.schedule_task(order.pop(), agents, loads=loads)
+        assert name is not None
+        loads[name] = loads.get(name, 0) + 1
+    return time.process_time() - start
+
+
+def up_front(strategy: SchedulingStrategy, tasks: Sequence[Task], agents: Sequence[AgentConfig]) -> float:
+    """Return the seconds that one call for a whole graph takes, as ``dispatch`` does for many calls.
+
+    Args:
+        strategy: The strategy.
+        tasks: The graph.
+        agents: The team.
+    """
+    start = time.process_time()
+    found = Scheduler(strategy).schedule(tasks, agents)
+    assert len(found) == len(tasks)
+    assert not running_tasks(tasks)
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Measure and print."""
+    agents = team()
+    print(f"{AGENTS} agents; milliseconds for 1,000 and for 10,000 tasks, and the second / the first (at most 12)")
+    for title, make, measure in (
+        ("one by one, independent", independent, dispatch),
+        ("one by one, layers of ten", layers, dispatch),
+        ("in one call, independent", independent, up_front),
+    ):
+        small, large = make(1_000), make(10_000)
+        for strategy in get_args(SchedulingStrategy):
+            few = min(measure(strategy, small, agents) for _ in range(ROUNDS))
+            many = min(measure(strategy, large, agents) for _ in range(ROUNDS))
+            print(f"  {title:28s}{strategy:20s}{few * 1e3:10.1f}{many * 1e3:10.1f}{many / few:8.1f}")
+
+
+if __name__ == "__main__":
+    main()
