@@ -29,6 +29,10 @@ __all__ = ["AgentSelection", "AgentSelector", "Candidate", "Candidates", "Topic"
 _KEPT = 1_024
 """The most agents that a selector or scheduler remembers."""
 
+_PART = 5_000
+"""Characters of the beginning, and as many of the end, that count of a long text: every keyword of one text is looked
+for in the other, and that would take seconds for two documents."""
+
 
 class Topic:
     """The text that agents are compared with.
@@ -38,7 +42,7 @@ class Topic:
     """
 
     def __init__(self, text: str) -> None:
-        self.text = fold(text)
+        self.text = fold(_excerpt(text))
         self.keywords = folded_keywords(self.text)
 
     @classmethod
@@ -58,7 +62,8 @@ class Candidate(Offer):
     def about(self) -> str:
         """What the agent is told and told to be."""
         config = self.config
-        return fold("\n".join(filter(None, (config.name, config.description, config.system_prompt))))
+        texts = (config.name, config.description or "", config.system_prompt or "")
+        return fold("\n".join(map(_excerpt, texts)))
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
@@ -69,7 +74,7 @@ class Candidate(Offer):
     @cached_property
     def tags(self) -> str:
         """The declared capabilities."""
-        return fold("\n".join(self.config.capabilities))
+        return fold(_excerpt("\n".join(self.config.capabilities)))
 
     @cached_property
     def tag_keywords(self) -> tuple[str, ...]:
@@ -174,3 +179,7 @@ class AgentSelector:
         return AgentSelection(
             best.config, score=score, reasons=(*excluded, why), eligible=tuple(item.config for _, item in ranked)
         )
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= 2 * _PART else f"{text[:_PART]}\n{text[-_PART:]}"

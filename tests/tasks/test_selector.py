@@ -177,5 +177,24 @@ def test_a_score_counts_words_both_ways() -> None:
     assert affinity(Topic("Tester: Python tests"), one) == pytest.approx(6 / 7)
 
 
+@proves("SCH-25")
+def test_the_beginning_and_the_end_of_a_long_text_count() -> None:
+    filler = "lorem " * 2_000
+    team = [agent("first", "parsers"), agent("inner", "payments"), agent("last", "translation")]
+    found = AgentSelector().select(f"parsers {filler} payments {filler} translation", team)
+    assert [item.name for item in found.eligible] == ["first", "last", "inner"]
+    assert AgentSelector().select(f"{filler} payments {filler}", team).score == 0
+    prompts = [agent("a", f"{filler} payments {filler}"), agent("b", f"{filler} payments")]
+    assert found_name(AgentSelector().select("payments", prompts)) == "b"
+
+
+@proves("SCH-25")
+def test_documents_make_no_more_to_look_for_than_their_parts() -> None:
+    words = " ".join(f"word{number}" for number in range(20_000))
+    (one,) = Candidates().of([agent("a", words, description=words, capabilities=[words])])
+    for text, parts in ((Topic(words).text, 1), (one.tags, 1), (one.about, 2)):
+        assert len(text) <= parts * (10_000 + 1) + 3  # and line ends
+
+
 def found_name(found: AgentSelection) -> str | None:
     return None if found.agent is None else found.agent.name
