@@ -66,20 +66,24 @@ def dispatch(strategy: SchedulingStrategy, tasks: Sequence[Task], agents: Sequen
     done = 0
     for task in tasks:
         if len(task.depends_on) and done < int(task.id) // 10 * 10:
-            done += _assign_all(scheduler, order, agents, loads)
+            done += _assign_all(scheduler, order, tasks, agents, loads)
         order.push(task)
-    done += _assign_all(scheduler, order, agents, loads)
+    done += _assign_all(scheduler, order, tasks, agents, loads)
     spent = time.process_time() - start
     assert done == len(tasks) == sum(loads.values())
     return spent
 
 
 def _assign_all(
-    scheduler: Scheduler, order: ReadyOrder[Task], agents: Sequence[AgentConfig], loads: dict[str, int]
+    scheduler: Scheduler,
+    order: ReadyOrder,
+    tasks: Sequence[Task],
+    agents: Sequence[AgentConfig],
+    loads: dict[str, int],
 ) -> int:
     ready = len(order)
     while order:
-        name = scheduler.schedule_task(order.pop(), agents, loads=loads)
+        name = scheduler.schedule_task(tasks[int(order.pop())], agents, loads=loads)
         assert name is not None
         loads[name] += 1
     return ready

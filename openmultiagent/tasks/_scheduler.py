@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from pydantic import Field
 
@@ -94,7 +94,7 @@ def running_tasks(tasks: Iterable[SchedulableTask]) -> dict[str, int]:
     return Counter(item.assignee for item in tasks if item.status == "in_progress" and item.assignee is not None)
 
 
-class ReadyOrder(Generic[T]):
+class ReadyOrder:
     """The tasks that are ready, the most urgent first: a heap, so that adding one and taking one are cheap.
 
     First comes the higher priority, then, where the strategy looks at it, what more tasks wait for, then what was
@@ -110,12 +110,12 @@ class ReadyOrder(Generic[T]):
         self._places = {item.id: place for place, item in enumerate(graph)}
         self._dependents: Mapping[str, int] = transitive_dependent_counts(graph) if by_dependents else {}
         self._heap: list[int] = []
-        self._ready: dict[int, T] = {}
+        self._ready: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def push(self, task: T) -> None:
+    def push(self, task: SchedulableTask) -> None:
         """Add a task that is ready; nothing happens when it is there already.
 
         Args:
@@ -123,10 +123,10 @@ class ReadyOrder(Generic[T]):
         """
         rank = self.rank(task)
         if rank & _PLACE not in self._ready:
-            self._ready[rank & _PLACE] = task
+            self._ready[rank & _PLACE] = task.id
             heapq.heappush(self._heap, rank)
 
-    def rank(self, task: T) -> int:
+    def rank(self, task: SchedulableTask) -> int:
         """Return what tasks are ordered by: the lowest comes first, and no two have the same.
 
         Args:
@@ -137,8 +137,8 @@ class ReadyOrder(Generic[T]):
         # One number instead of a tuple of three: most of what a heap does is compare.
         return (((urgency << _BITS) - self._dependents.get(task.id, 0)) << _BITS) + place
 
-    def pop(self) -> T:
-        """Take the most urgent task out, and return it.
+    def pop(self) -> str:
+        """Take the most urgent task out, and return its id: what is known of it may have changed meanwhile.
 
         Raises:
             IndexError: There is none.
@@ -237,7 +237,7 @@ class Scheduler:
         pending = {task.id: task for task in ready if task.status == "pending"}
         return sorted(pending.values(), key=self.ready_order(tasks).rank)
 
-    def ready_order(self, tasks: Iterable[SchedulableTask]) -> ReadyOrder[Any]:
+    def ready_order(self, tasks: Iterable[SchedulableTask]) -> ReadyOrder:
         """Return the order of this strategy, for a graph, with no task in it yet.
 
         Args:
