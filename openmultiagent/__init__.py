@@ -3,9 +3,10 @@
 Layout; a module imports from lines above its own and, on its own line, from names to its left::
 
     words         _version _log _patterns _quick errors _spec redaction messages usage identity outcome
-    mechanics     _detached cancellation egress budget events _middleware
-    ports         adapters tools
+    mechanics     _sqlite _detached cancellation egress budget events _middleware
+    ports         stores adapters tools
     agents        agent tracing evaluation
+    graphs        team
     orchestration orchestrator
     beside it     testing
     front doors   cli
