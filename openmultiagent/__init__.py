@@ -91,6 +91,7 @@ from .messages import (
 )
 from .orchestrator import OpenMultiAgent, ProgressEvent
 from .outcome import AgentRunResult, ErrorInfo, RunStatus, ToolCallRecord
+from .team import BusMessage, Team, TeamConfig
 from .tools import Tool, ToolCall, ToolContext, ToolMiddleware, ToolResult, tool
 from .usage import TokenUsage, UsageEntry
 
@@ -106,6 +107,7 @@ __all__ = [
     "Base64Source",
     "BeforeRunContext",
     "BudgetExceeded",
+    "BusMessage",
     "CancelToken",
     "ConfigurationError",
     "ContentBlock",
@@ -156,6 +158,8 @@ __all__ = [
     "StreamDone",
     "StreamFailed",
     "StructuredOutputValidationError",
+    "Team",
+    "TeamConfig",
     "TextBlock",
     "TextDelta",
     "ThinkingConfig",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ..errors import ConfigurationError
+from ._team_tools import SEND_MESSAGE
 from ._tool import Tool, tool
 from ._toolset import Toolset, is_toolset
 
@@ -39,13 +40,16 @@ TOOL_PRESETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The built-in tools of each preset."""
 
-BUILT_IN_TOOLS: Mapping[str, Tool] = MappingProxyType({})
-"""The built-in tools that there are, by name: none so far."""
+BUILT_IN_TOOLS: Mapping[str, Tool] = MappingProxyType({SEND_MESSAGE.name: SEND_MESSAGE})
+"""The built-in tools that there are, by name."""
 
 _RESERVED = frozenset({*TOOL_PRESETS["full"], "delegate_to_agent"})
 """Names that mean a built-in tool, whether there is one yet or not."""
 
-_NO_BUILT_INS = "this version ships no built-in tools; give the agent Tool objects, typed functions or toolsets"
+_NO_BUILT_INS = (
+    "this version ships no built-in tools for files, shells and delegation; "
+    "give the agent Tool objects, typed functions or toolsets"
+)
 
 GivenTool: TypeAlias = Tool | Toolset | str
 """One of an agent's ``tools``, once functions have become tools; a string names a built-in tool."""
