@@ -69,9 +69,8 @@ def with_messages_tool(config: AgentConfig[Any], sender: Tool) -> AgentConfig[An
         config: The agent.
         sender: What ``messages_tool`` returned.
     """
-    if SEND_MESSAGE.name not in config.tools:
-        return config
-    return config.replace(tools=tuple(sender if item == SEND_MESSAGE.name else item for item in config.tools))
+    tools = tuple(sender if isinstance(item, str) and item == SEND_MESSAGE.name else item for item in config.tools)
+    return config.replace(tools=tools) if sender in tools else config
 
 
 def messages_tool(bus: MessageBus) -> Tool:

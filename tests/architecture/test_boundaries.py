@@ -42,6 +42,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "outcome": {"_attribute", "_can_pickle", "_text"},  # foreign exceptions describe and pickle themselves
     "team._handlers": {"Handlers.tell"},  # users' functions
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
+    "testing.conformance._stores": {"StoreCheck.__call__"},  # anybody's store
     "tools._executor": {"_checked_input"},  # users' validators
     "tools._isolation": {"run_isolated"},  # users' tools and gates
     "tools._result": {"as_tool_result", "_checked", "_describe_one", "_validated"},  # what users' tools return

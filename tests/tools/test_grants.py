@@ -103,8 +103,8 @@ def test_names_that_mean_nothing_are_refused(given: Any, rules: Any, text: str) 
 
 @proves("TOL-53")
 @pytest.mark.parametrize("name", [*TOOL_PRESETS["full"], "delegate_to_agent"])
-def test_this_version_has_no_built_in_tools_and_says_so(name: str) -> None:
-    assert not BUILT_IN_TOOLS
+def test_this_version_has_one_built_in_tool_and_says_so(name: str) -> None:
+    assert set(BUILT_IN_TOOLS) == {"send_message"}
     with pytest.raises(ConfigurationError, match=f"agent 'worker': tools has the name '{name}': this version ships no"):
         granted(name, available=BUILT_IN_TOOLS)
 
