@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 from pydantic import Field, SkipValidation, StrictBool
 
@@ -31,7 +31,7 @@ class TeamConfig:
     name: str
     """Name of the team, in events, spans and errors: up to 128 printable characters without ``:`` and ``/``."""
     _: KW_ONLY
-    agents: SkipValidation[Sequence[AgentConfig[Any]]]
+    agents: SkipValidation[Sequence[AgentConfig[Any] | Mapping[str, Any]]]
     """The agents: configs, or mappings with their fields. There may be none. Their names differ, in any case, and are
     none that the library uses itself (``coordinator``, ``semantic-router``)."""
     shared_memory: StrictBool = False
@@ -64,6 +64,11 @@ class TeamConfig:
         raise ConfigurationError(f"config must be a TeamConfig or a mapping with its fields, got {config!r:.100}")
 
     @property
+    def roster(self) -> tuple[AgentConfig[Any], ...]:
+        """The agents, as configs, in the order in which they were given."""
+        return cast("tuple[AgentConfig[Any], ...]", self.agents)  # what __post_init__ has made of them
+
+    @property
     def has_shared_memory(self) -> bool:
         """Whether the agents share a memory."""
         return self.shared_memory or not isinstance(self.shared_memory_store, Unset)
@@ -72,7 +77,7 @@ class TeamConfig:
         # A store is a live handle: a copied definition uses the same one.
         return type(self)(
             self.name,
-            agents=[copy.deepcopy(agent, memo) for agent in self.agents],
+            agents=[copy.deepcopy(agent, memo) for agent in self.roster],
             shared_memory=self.shared_memory,
             shared_memory_store=self.shared_memory_store,
             max_concurrency=self.max_concurrency,

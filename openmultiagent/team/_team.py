@@ -38,7 +38,7 @@ class Team:
     def __init__(self, config: TeamConfig | Mapping[str, Any]) -> None:
         self.config = TeamConfig.of(config)
         """What the team is made of."""
-        self._agents = {agent.name: agent for agent in self.config.agents}
+        self._agents = {agent.name: agent for agent in self.config.roster}
         self._handlers = Handlers(f"team {self.config.name!r}")
         self._bus = MessageBus(self._agents, on_message=self._tell_of_message)
         self._own_store = InMemoryStore()
