@@ -7,6 +7,7 @@ are told.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,7 @@ class Handlers:
 
     def __init__(self, what: str) -> None:
         self._what = what
+        self._lock = threading.Lock()
         self._by_topic: dict[str, dict[object, Handler]] = {}
 
     def add(self, topic: str, handler: Handler) -> Unsubscribe:
@@ -48,19 +50,22 @@ class Handlers:
         """
         _check_handler(handler, f"handler of {self._what}, {topic!r:.100}")
         key = object()
-        self._by_topic.setdefault(topic, {})[key] = handler
+        with self._lock:
+            self._by_topic.setdefault(topic, {})[key] = handler
 
         def unsubscribe() -> None:
-            handlers = self._by_topic.get(topic, {})
-            handlers.pop(key, None)
-            if not handlers:
-                self._by_topic.pop(topic, None)
+            with self._lock:
+                handlers = self._by_topic.get(topic, {})
+                handlers.pop(key, None)
+                if not handlers:
+                    self._by_topic.pop(topic, None)
 
         return unsubscribe
 
     def topics(self) -> list[str]:
         """Return the topics that somebody handles."""
-        return list(self._by_topic)
+        with self._lock:
+            return list(self._by_topic)
 
     def tell(self, topic: str, what: Any) -> None:
         """Call the handlers of a topic, in the order in which they were added.
@@ -69,7 +74,9 @@ class Handlers:
             topic: The topic.
             what: What they get.
         """
-        for handler in list(self._by_topic.get(topic, {}).values()):
+        with self._lock:
+            handlers = list(self._by_topic.get(topic, {}).values())
+        for handler in handlers:
             try:
                 returned = handler(what)
                 if inspect.iscoroutine(returned):

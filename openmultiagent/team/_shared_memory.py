@@ -8,17 +8,17 @@ stored as JSON is read as JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from ..errors import ConfigurationError, StoreError
 from ..messages import copy_json_data
+from ..outcome import describe_error
 from ..stores import (
     RESERVED_PREFIXES,
     VALUE_ENCODING,
@@ -308,10 +308,7 @@ def _check_key(agent: str, key: object) -> None:
 
 
 def _check_schema(value: Any, schema: Any, where: str) -> None:
-    try:
-        adapter = schema if isinstance(schema, TypeAdapter) else _adapter(schema)
-    except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        raise ConfigurationError(f"{where}: schema {schema!r:.100} is no type that pydantic can check") from error
+    adapter = schema if isinstance(schema, TypeAdapter) else _adapter_of(schema, where)
     try:
         adapter.validate_python(value)
     except ValidationError as error:
@@ -319,8 +316,22 @@ def _check_schema(value: Any, schema: Any, where: str) -> None:
         raise ConfigurationError(f"{where} does not match its schema: {problems}") from None
 
 
+def _adapter_of(schema: Any, where: str) -> TypeAdapter[Any]:
+    build: Callable[[Any], TypeAdapter[Any]] = _cached_adapter
+    try:
+        hash(schema)
+    except TypeError:
+        build = TypeAdapter
+    try:
+        return build(schema)
+    except Exception as error:
+        raise ConfigurationError(
+            f"{where}: schema {schema!r:.100} is no type that pydantic can check: {describe_error(error)}"
+        ) from error
+
+
 @lru_cache(maxsize=64)
-def _adapter(schema: Any) -> TypeAdapter[Any]:
+def _cached_adapter(schema: Any) -> TypeAdapter[Any]:
     return TypeAdapter(schema)
 
 

@@ -40,6 +40,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
     "outcome": {"_attribute", "_can_pickle", "_text"},  # foreign exceptions describe and pickle themselves
+    "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
     "team._handlers": {"Handlers.tell"},  # users' functions
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
     "testing.conformance._stores": {"StoreCheck.__call__"},  # anybody's store

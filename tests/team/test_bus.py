@@ -234,12 +234,18 @@ def test_a_subscription_ends_and_ends_again() -> None:
     bus = MessageBus()
     heard: list[str] = []
     stop = bus.subscribe("b", lambda message: heard.append(f"one {message.content}"))
-    bus.subscribe("b", lambda message: heard.append(f"two {message.content}"))
+    stop_other = bus.subscribe("b", lambda message: heard.append(f"two {message.content}"))
     bus.send("a", "b", "1")
     stop()
     stop()
     bus.send("a", "b", "2")
+    stop_other()
+    stop_other()
+    bus.broadcast("a", "3")
     assert heard == ["one 1", "two 1", "two 2"]
+    bus.subscribe("b", lambda message: heard.append(message.content))
+    bus.broadcast("a", "4")
+    assert heard[3:] == ["4"]
 
 
 @proves("TEM-15")

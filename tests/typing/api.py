@@ -13,6 +13,7 @@ from openmultiagent import (
     AgentConfig,
     AgentRunResult,
     BeforeRunContext,
+    BusMessage,
     CancelToken,
     ConfigurationError,
     ContentBlock,
@@ -29,6 +30,8 @@ from openmultiagent import (
     Role,
     RunCall,
     RunStatus,
+    Team,
+    TeamConfig,
     TextBlock,
     TextDelta,
     ThinkingConfig,
@@ -44,6 +47,8 @@ from openmultiagent import (
 from openmultiagent.adapters import LLMAdapter, LLMChatOptions, LLMResponse
 from openmultiagent.evaluation import OnlineEvaluation, Score, ScorerContext, scorer
 from openmultiagent.messages import copy_messages
+from openmultiagent.stores import InMemoryStore, MemoryEntry, MemoryStore, RedactingStore, SQLiteStore
+from openmultiagent.team import SharedMemoryEntry
 from openmultiagent.testing import ScriptedAdapter
 
 
@@ -228,3 +233,17 @@ async def structured_output(oma: OpenMultiAgent) -> None:
     assert_type(plain, AgentRunResult[Any])
     numbers = await Agent(AgentConfig("guide", model="m", output_schema=list[int])).run("q")
     assert_type(numbers.structured, list[int] | None)
+
+
+async def teams() -> None:
+    config = TeamConfig("t", agents=[AgentConfig("a"), {"name": "b"}], shared_memory_store=SQLiteStore("state.db"))
+    assert_type(config.roster, tuple[AgentConfig[Any], ...])
+    team = Team(config)
+    assert_type(team.get_agent("a"), AgentConfig[Any] | None)
+    assert_type(team.send_message("user", "a", "x"), BusMessage)
+    assert_type(team.get_unread_messages("a"), list[BusMessage])
+    memory = team.get_shared_memory_instance()
+    if memory is not None:
+        assert_type(await memory.read("a/k"), SharedMemoryEntry | None)
+    store: MemoryStore = RedactingStore(InMemoryStore(), ["x+"])
+    assert_type(await store.list(), list[MemoryEntry])
