@@ -14,8 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
+import anyio
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 
 from .errors import StoreError
 
@@ -30,6 +33,8 @@ _BUSY_TIMEOUT = 5.0
 """Seconds to wait for other processes that write."""
 _PAUSE = 0.01
 """Seconds between two attempts."""
+
+_LIMITERS: RunVar[WeakKeyDictionary[SQLiteFile, anyio.CapacityLimiter]] = RunVar("openmultiagent_sqlite_files")
 
 _OF_OTHER_PROCESSES: list[object] = []
 """Connections that a fork took along: to close them here could break them in the process that opened them."""
@@ -75,11 +80,19 @@ class SQLiteFile:
         Raises:
             StoreError: The file cannot be read or written, or is of another kind.
         """
-        return await anyio.to_thread.run_sync(self._locked, work)
+        return await anyio.to_thread.run_sync(self._locked, work, limiter=self._limiter())
 
     async def aclose(self) -> None:
         """Close the file; the next work opens it again."""
-        await anyio.to_thread.run_sync(self._close)
+        await anyio.to_thread.run_sync(self._close, limiter=self._limiter())
+
+    def _limiter(self) -> anyio.CapacityLimiter:
+        # One thread a file and event loop, besides those of everybody else: who waits for the disk keeps none busy.
+        limiters = _LIMITERS.get(None)
+        if limiters is None:
+            limiters = WeakKeyDictionary()
+            _LIMITERS.set(limiters)
+        return limiters.setdefault(self, anyio.CapacityLimiter(1))
 
     def _locked(self, work: Callable[[sqlite3.Connection], R]) -> R:
         import sqlite3  # noqa: PLC0415 - import time

@@ -62,15 +62,19 @@ def unread_messages(bus: MessageBus, agent: str) -> UnreadMessages:
     return UnreadMessages("\n".join(lines) if told else "", ids, lambda: bus.mark_read(agent, ids))
 
 
-def with_messages_tool(config: AgentConfig[Any], sender: Tool) -> AgentConfig[Any]:
+def with_messages_tool(config: AgentConfig[Any], bus: MessageBus) -> AgentConfig[Any]:
     """Return an agent that, if it was granted ``send_message``, has a tool that works in its place.
 
     Args:
         config: The agent.
-        sender: What ``messages_tool`` returned.
+        bus: Where the messages go.
     """
-    tools = tuple(sender if isinstance(item, str) and item == SEND_MESSAGE.name else item for item in config.tools)
-    return config.replace(tools=tools) if sender in tools else config
+    places = [place for place, item in enumerate(config.tools) if isinstance(item, str) and item == SEND_MESSAGE.name]
+    if not places:
+        return config
+    tools = list(config.tools)
+    tools[places[0]] = messages_tool(bus)
+    return config.replace(tools=[item for place, item in enumerate(tools) if place not in places[1:]])
 
 
 def messages_tool(bus: MessageBus) -> Tool:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 from ..agent import AgentConfig
 from ..errors import ConfigurationError
 from ..stores import InMemoryStore, MemoryStore
-from ..tools import Tool
 from ._bus import MessageBus
 from ._config import TeamConfig
 from ._handlers import Handler, Handlers, Unsubscribe
 from ._message import BusMessage
-from ._messages_tool import UnreadMessages, messages_tool, unread_messages, with_messages_tool
+from ._messages_tool import UnreadMessages, unread_messages, with_messages_tool
 from ._shared_memory import SharedMemory, Unset
 
 __all__ = ["Team", "TeamRun"]
@@ -212,18 +211,16 @@ class TeamRun:
     """The messages of this run."""
     memory: SharedMemory | None
     """The shared memory of this run; None when the team has none."""
-    _sender: Tool = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_sender", messages_tool(self.bus))
 
     def equip(self, config: AgentConfig[Any]) -> AgentConfig[Any]:
         """Return an agent whose ``send_message``, if it was granted, writes to this run's bus.
 
+        To be called when the agent's tool preset has been chosen: afterwards it names no built-in tool any more.
+
         Args:
             config: The agent, of the team or made for the run.
         """
-        return with_messages_tool(config, self._sender)
+        return with_messages_tool(config, self.bus)
 
     def unread(self, agent: str) -> UnreadMessages:
         """Return what an agent has not read yet, as a section of its prompt.

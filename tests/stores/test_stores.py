@@ -394,6 +394,23 @@ async def test_a_file_that_is_locked_for_too_long_is_told(path: Path, monkeypatc
     await store.aclose()
 
 
+@proves("STO-33")
+async def test_calls_that_wait_for_the_disk_keep_no_thread_of_others_busy(path: Path) -> None:
+    store = SQLiteStore(path)
+    await store.set("k", "v")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    async with anyio.create_task_group() as tasks:
+        for number in range(50):
+            tasks.start_soon(store.set, f"k{number}", "v")
+        await anyio.wait_all_tasks_blocked()
+        assert anyio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
+        other.execute("ROLLBACK")
+        other.close()
+    assert {entry.key for entry in await store.list()} == {"k", *(f"k{number}" for number in range(50))}
+    await store.aclose()
+
+
 FORKING = """
 import os, sys
 import anyio
