@@ -72,7 +72,7 @@ class RedactingStore:
             ConfigurationError: An argument cannot be stored.
             StoreError: The inner store failed.
         """
-        await self._inner.set(key, self._value(value), self._metadata(metadata))
+        await self._inner.set(key, self._value(value, metadata), self._metadata(metadata))
 
     async def list(self) -> _Entries:
         """Return all entries of the inner store."""
@@ -94,13 +94,13 @@ class RedactingStore:
     async def _set_with_expiry(
         self, key: str, value: str, expires_at_turn: int, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        await self._inner.set_with_expiry(key, self._value(value), expires_at_turn, self._metadata(metadata))
+        await self._inner.set_with_expiry(key, self._value(value, metadata), expires_at_turn, self._metadata(metadata))
 
     async def _restore(self, entries: Sequence[MemoryEntry], *, keep: Sequence[str] = ()) -> None:
         clean = [
             MemoryEntry(
                 entry.key,
-                self._value(entry.value),
+                self._value(entry.value, entry.metadata),
                 metadata=self._clean(entry.metadata),
                 created_at=entry.created_at,
                 expires_at_turn=entry.expires_at_turn,
@@ -109,15 +109,19 @@ class RedactingStore:
         ]
         await self._inner.restore(clean, keep=keep)
 
-    def _value(self, value: str) -> str:
-        if isinstance(value, str):
-            data = _structure(value)
-            if data is None:
+    def _value(self, value: Any, metadata: Any) -> Any:
+        if not isinstance(value, str):
+            return value  # for the inner store to refuse
+        is_json = isinstance(metadata, Mapping) and metadata.get(VALUE_ENCODING) == "json"
+        if is_json or value.lstrip().startswith(("{", "[")):
+            try:
+                data = json.loads(value)
+            except (ValueError, RecursionError):
                 return redact_sensitive_text(value, self._patterns)
             clean = redact_sensitive_object(data, self._patterns)
-            if clean != data:  # else the text stays as it was written
-                return json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
-        return value  # what is no text is for the inner store to refuse
+            # What has no credential in it stays as it was written.
+            return value if clean == data else json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
+        return redact_sensitive_text(value, self._patterns)
 
     def _metadata(self, metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         return self._clean(metadata) if isinstance(metadata, Mapping) else metadata
@@ -125,13 +129,3 @@ class RedactingStore:
     def _clean(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
         clean: dict[str, Any] = redact_sensitive_object(metadata, self._patterns)
         return clean | {name: metadata[name] for name in _OURS if name in metadata}
-
-
-def _structure(text: str) -> Any:
-    """Return the JSON object or array that a text is; None when it is none."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

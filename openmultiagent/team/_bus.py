@@ -17,6 +17,7 @@ from ..messages import copy_json_data
 from ._handlers import Handlers, Unsubscribe
 from ._message import BusMessage, new_message_id
 from ._names import BROADCAST, check_name
+from ._summary import check_whole
 
 __all__ = ["MAX_CONTENT_BYTES", "MAX_MESSAGES", "MessageBus"]
 
@@ -95,6 +96,9 @@ class MessageBus:
         max_messages: The most messages that it holds.
         max_content_bytes: The most bytes of a message's content.
         on_message: Called with each message after it was sent.
+
+    Raises:
+        ConfigurationError: The names are no list, or a limit is no whole number from 1.
     """
 
     def __init__(
@@ -105,6 +109,10 @@ class MessageBus:
         max_content_bytes: int = MAX_CONTENT_BYTES,
         on_message: Callable[[BusMessage], object] | None = None,
     ) -> None:
+        if isinstance(names, str):
+            raise ConfigurationError(f"names of a MessageBus must be a list of names, got {names!r:.100}")
+        check_whole(max_messages, 1, "max_messages of a MessageBus")
+        check_whole(max_content_bytes, 1, "max_content_bytes of a MessageBus")
         self._names: Collection[str] | None = None if names is None else dict.fromkeys(names)
         self._max_messages = max_messages
         self._max_content_bytes = max_content_bytes

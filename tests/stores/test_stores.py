@@ -488,6 +488,17 @@ async def test_further_patterns_are_secrets() -> None:
             RedactingStore(InMemoryStore(), wrong)  # type: ignore[arg-type]  # that is the point
 
 
+@proves("STO-40")
+@pytest.mark.parametrize("value", ["42", "true", "null", '"use [redacted]"', "7 7"])
+async def test_what_is_marked_as_json_stays_json(value: str) -> None:
+    inner = InMemoryStore()
+    given = value.replace("[redacted]", TOKEN)
+    await RedactingStore(inner, ["[0-9]+", "true|null"]).set("k", given, {VALUE_ENCODING: "json"})
+    found = await inner.get("k")
+    assert found is not None
+    assert found.value == ("[redacted] [redacted]" if value == "7 7" else value)
+
+
 @proves("STO-40", "STO-41")
 async def test_metadata_are_redacted_but_for_the_marks_of_shared_memory() -> None:
     inner = InMemoryStore()

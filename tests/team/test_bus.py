@@ -157,6 +157,20 @@ def test_content_that_cannot_be_sent_is_refused(content: Any, text: str) -> None
 
 
 @proves("TEM-13")
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"max_messages": 0}, "max_messages of a MessageBus must be a whole number from 1"),
+        ({"max_content_bytes": 1.5}, "max_content_bytes of a MessageBus must be a whole number from 1"),
+        ({"names": "ab"}, "names of a MessageBus must be a list"),
+    ],
+)
+def test_a_bus_that_makes_no_sense_is_refused(arguments: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        MessageBus(**arguments)
+
+
+@proves("TEM-13")
 def test_a_full_bus_takes_nothing_more() -> None:
     bus = MessageBus(max_messages=2)
     heard: list[BusMessage] = []
