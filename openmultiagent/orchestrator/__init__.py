@@ -3,8 +3,38 @@
 from ..agent import AgentFinished, AgentStarted, BudgetExceeded
 from ._event_stream import EventStream
 from ._facade import OpenMultiAgent
+from ._routing import (
+    DeterministicRouter,
+    ExecutionRouter,
+    ExecutionRoutingConfig,
+    LLMTaskProfiler,
+    RosterSummaryEntry,
+    RoutingAssessment,
+    RoutingBudget,
+    RoutingContext,
+    RoutingDecision,
+    TaskProfile,
+    TaskProfiler,
+    TaskProfilerResult,
+)
 
-__all__ = ["EventStream", "OpenMultiAgent", "ProgressEvent"]
+__all__ = [
+    "DeterministicRouter",
+    "EventStream",
+    "ExecutionRouter",
+    "ExecutionRoutingConfig",
+    "LLMTaskProfiler",
+    "OpenMultiAgent",
+    "ProgressEvent",
+    "RosterSummaryEntry",
+    "RoutingAssessment",
+    "RoutingBudget",
+    "RoutingContext",
+    "RoutingDecision",
+    "TaskProfile",
+    "TaskProfiler",
+    "TaskProfilerResult",
+]
 
 ProgressEvent = AgentStarted | AgentFinished | BudgetExceeded
 """Every kind of progress event."""

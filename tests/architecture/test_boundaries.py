@@ -37,6 +37,8 @@ CATCH_ALL: dict[str, set[str]] = {
     "errors._base": {"_portable"},  # foreign exceptions pickle themselves
     "events": {"EventBus._call", "EventBus._finish"},  # users' listeners
     "messages._copy": {"copy_blocks", "copy_messages"},  # foreign objects copy themselves
+    "orchestrator._routing._decision": {"_profiled"},  # users' profilers
+    "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
     "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
     "outcome": {"_attribute", "_text", "can_pickle"},  # foreign exceptions describe and pickle themselves
