@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from anyio.lowlevel import checkpoint
 from pydantic import Field, SkipValidation
@@ -129,8 +129,7 @@ class RoutingAssessment:
         return {key: value for key, value in record.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class RoutingOutcome:
+class RoutingOutcome(NamedTuple):
     """A decision, and the assessment behind it where a profile was asked for."""
 
     decision: RoutingDecision
