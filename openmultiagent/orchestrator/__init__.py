@@ -1,8 +1,10 @@
 """The orchestrator: the entry points, and everything around a run."""
 
 from ..agent import AgentFinished, AgentStarted, BudgetExceeded
+from ..tasks import PlanArtifact
 from ._event_stream import EventStream
 from ._facade import OpenMultiAgent
+from ._plan import CoordinatorConfig
 from ._routing import (
     DeterministicRouter,
     ExecutionRouter,
@@ -19,12 +21,14 @@ from ._routing import (
 )
 
 __all__ = [
+    "CoordinatorConfig",
     "DeterministicRouter",
     "EventStream",
     "ExecutionRouter",
     "ExecutionRoutingConfig",
     "LLMTaskProfiler",
     "OpenMultiAgent",
+    "PlanArtifact",
     "ProgressEvent",
     "RosterSummaryEntry",
     "RoutingAssessment",

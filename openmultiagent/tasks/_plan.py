@@ -1,13 +1,16 @@
 """A plan that can be stored, looked at, changed and run: a goal and its tasks.
 
-Not here: who makes plans, and who runs them. Invariant: a plan never changes, and is equal to what its JSON is read as.
+Not here: who makes plans, and who runs them. Invariants: a plan never changes, and is equal to what its JSON is read
+as; one that was edited since it was made says so, whether it was edited in memory or in its JSON.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 from pydantic import SkipValidation
@@ -39,6 +42,9 @@ class PlanArtifact:
     _: KW_ONLY
     goal: SkipValidation[GivenTaskInput | TaskInput | None] = None
     """What the tasks are for; kept as a str or as a ``TaskInput``."""
+    content_hash: SkipValidation[str | None] = field(default=None, compare=False)
+    """The ``fingerprint`` of the plan as it was made; None in a plan that has just been made. Empty when its JSON had
+    none."""
 
     def __post_init__(self) -> None:
         if isinstance(self.tasks, str | bytes | Mapping) or not isinstance(self.tasks, Sequence):
@@ -50,6 +56,28 @@ class PlanArtifact:
         object.__setattr__(self, "tasks", tasks)
         if self.goal is not None:
             object.__setattr__(self, "goal", read_task_input(self.goal, "goal"))
+        if self.content_hash is not None and not isinstance(self.content_hash, str):
+            raise ConfigurationError(f"a plan's content_hash must be a string, got {self.content_hash!r:.100}")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """``sha256:`` and the hash of goal and tasks as they are now; equal for plans that are equal."""
+        content = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return f"sha256:{hashlib.sha256(content.encode()).hexdigest()}"
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether goal or tasks are not those that the plan was made with, or nobody can tell."""
+        return self.content_hash is not None and self.content_hash != self.fingerprint
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the plan with some fields changed; it is an edited one then, unless it is given a ``content_hash``.
+
+        Args:
+            changes: Field values by name.
+        """
+        made_as = self.fingerprint if self.content_hash is None else self.content_hash
+        return replace(self, **{"content_hash": made_as, **changes})
 
     @classmethod
     def of_tasks(cls, tasks: Sequence[Task], *, goal: str | TaskInput | None = None) -> PlanArtifact:
@@ -87,6 +115,10 @@ class PlanArtifact:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data, which ``from_dict`` reads."""
+        made_as = self.fingerprint if self.content_hash is None else self.content_hash
+        return self._content() | {"content_hash": made_as}
+
+    def _content(self) -> dict[str, Any]:
         goal = cast("str | TaskInput | None", self.goal)
         return {
             "version": self.VERSION,
@@ -104,12 +136,15 @@ class PlanArtifact:
         Raises:
             ConfigurationError: It describes no plan of version 1.
         """
-        if read_mapping(record, "a plan").get("version") != cls.VERSION:
-            raise ConfigurationError(f"a plan must be a mapping with version {cls.VERSION}")
-        strange = sorted(set(map(str, record)) - {"version", "goal", "tasks"})
+        version = read_mapping(record, "a plan").get("version")
+        if version != cls.VERSION or isinstance(version, bool):
+            raise ConfigurationError(f"a plan must be a mapping with version {cls.VERSION}, got {version!r:.100}")
+        strange = sorted(set(map(str, record)) - {"version", "goal", "tasks", "content_hash"})
         if strange or "tasks" not in record:
-            raise ConfigurationError(f"a plan has version, goal and tasks, got {', '.join(map(str, record))}"[:300])
-        return cls(record["tasks"], goal=record.get("goal"))
+            found = ", ".join(map(str, record))
+            raise ConfigurationError(f"a plan has version, goal and tasks, and a content_hash, got {found:.200}")
+        made_as = record.get("content_hash")
+        return cls(record["tasks"], goal=record.get("goal"), content_hash="" if made_as is None else made_as)
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
@@ -127,6 +162,6 @@ class PlanArtifact:
         """
         try:
             record = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"a plan must be JSON: {error}") from None
         return cls.from_dict(record)

@@ -59,7 +59,7 @@ class InvalidProfileError(ValueError):
 class TaskProfile(BaseModel):
     """What the work that a goal asks for is like."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     evidence_sources: Literal["single", "multiple", "unknown"]
     """Whether several independent sources have to be gathered."""
