@@ -22,6 +22,8 @@ _HUMP = lazy_pattern(r"(?<=[a-z0-9])[A-Z]")
 _DECODER = json.JSONDecoder()
 _READINGS = 8
 """How often, at the most, a text is read to its end in search of values."""
+_MAX_FAILURES = 1_000
+"""Places, at the most, that turn out to be no beginning of a value; telling where each fails takes time, too."""
 
 
 class TooDeepError(ValueError):
@@ -100,13 +102,14 @@ def _read(text: str) -> Any:
 
 
 def _embedded(text: str) -> Iterator[Any]:
-    position, left = 0, _READINGS * len(text)
-    while left > 0 and (opening := _OPENING.search(text, position)) is not None:
+    position, left, failures = 0, _READINGS * len(text), 0
+    while left > 0 and failures < _MAX_FAILURES and (opening := _OPENING.search(text, position)) is not None:
         start = opening.start()
         try:
             value, position = _DECODER.raw_decode(text, start)
         except json.JSONDecodeError as error:
-            left -= max(1, error.pos - start)
+            left -= error.pos - start
+            failures += 1
             position = start + 1
         except RecursionError:
             raise TooDeepError from None

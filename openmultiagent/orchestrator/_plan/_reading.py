@@ -16,7 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, 
 from pydantic_core import PydanticCustomError
 
 from ...agent import AgentConfig
-from ...errors import ConfigurationError, InvalidTaskDependenciesError, PlanInvalidError
+from ...errors import (
+    ConfigurationError,
+    InvalidTaskDependenciesError,
+    PlanInvalidError,
+    StructuredOutputValidationError,
+)
 from ...tasks import TaskSpec, plan_graph
 from .._answers import TooDeepError, json_fault, json_values, snake_fields
 
@@ -133,7 +138,9 @@ def plan_schema(rules: PlanRules) -> TypeAdapter[CoordinatorPlan]:
         try:
             return check_plan(value, rules)
         except PlanInvalidError as error:
-            raise PydanticCustomError("plan_invalid", "{text}", {"text": error.message}) from None
+            raise PydanticCustomError(
+                "plan_invalid", "{text}", {"text": error.message, "issues": error.issues}
+            ) from None
 
     return TypeAdapter(Annotated[CoordinatorPlan, PlainValidator(check, json_schema_input_type=_Plan)])
 
@@ -196,7 +203,14 @@ def as_plan_error(error: BaseException) -> PlanInvalidError:
     Args:
         error: What the coordinator's run failed with.
     """
-    made = PlanInvalidError(str(error), issues=getattr(error, "issues", ()))
+    cause: object = error
+    while isinstance(cause, StructuredOutputValidationError) and cause.cause is not None:
+        cause = cause.cause
+    text, issues = str(cause), ()
+    if isinstance(cause, ValidationError):  # of ``plan_schema``, which tells everything in one
+        first = cause.errors(include_url=False, include_input=False)[0]
+        text, issues = first["msg"], first.get("ctx", {}).get("issues", ())
+    made = PlanInvalidError(text, issues=issues)
     made.code = _CODE
     return made
 
