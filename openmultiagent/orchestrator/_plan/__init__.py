@@ -1,7 +1,7 @@
 """Plans: asking a coordinator for one, reading what it wrote, and having it answer the goal from the results."""
 
 from ._coordinator import COORDINATOR, CoordinatorConfig, as_coordinator_config, coordinator_agent
-from ._prompts import coordinator_prompt, decomposition_prompt, roster_manifest, team_context
+from ._prompts import coordinator_prompt, decomposition_prompt, goal_input, roster_manifest, team_context
 from ._reading import (
     DEFAULT_MAX_TASKS,
     CoordinatorPlan,
@@ -33,6 +33,7 @@ __all__ = [
     "coordinator_agent",
     "coordinator_prompt",
     "decomposition_prompt",
+    "goal_input",
     "plan_rules",
     "plan_schema",
     "read_plan",

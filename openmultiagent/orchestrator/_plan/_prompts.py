@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...agent import AgentConfig
+from ...messages import LLMMessage
 from ...redaction import redact_sensitive_text
+from ...tasks import TaskInput
 from ._coordinator import CoordinatorConfig
 
-__all__ = ["coordinator_prompt", "decomposition_prompt", "roster_manifest", "team_context"]
+__all__ = ["coordinator_prompt", "decomposition_prompt", "goal_input", "roster_manifest", "team_context"]
 
 _MAX_SUMMARY: Final = 140
 _MAX_MODEL: Final = 120
@@ -102,6 +104,16 @@ def decomposition_prompt(agents: Sequence[AgentConfig], goal: str) -> str:
         f"Break this goal into tasks for the team: {names}.\n\n## Goal\n\n{goal}\n\n"
         'Answer with the plan only: {"tasks": [...]}, a JSON array of tasks in an object.'
     )
+
+
+def goal_input(goal: str | TaskInput, prompt: str) -> str | list[LLMMessage]:
+    """Return what a coordinator is run with: a prompt, with the messages or media of the goal if any.
+
+    Args:
+        goal: The goal, as ``read_task_input`` returned it.
+        prompt: What stands for its text.
+    """
+    return prompt if isinstance(goal, str) else goal.with_prompt(prompt)
 
 
 def team_context(agents: Sequence[AgentConfig], agent: AgentConfig, goal: str) -> str:

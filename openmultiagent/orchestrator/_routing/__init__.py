@@ -3,28 +3,31 @@
 from ._decision import (
     HYBRID_VERSION,
     ExecutionRoutingConfig,
-    RoutingAssessment,
-    RoutingOutcome,
     as_routing_config,
     assess,
+    check_declared,
     decide_route,
     permission_boundaries,
     settled_route,
     uses_consequential_tools,
 )
-from ._profiler import LLMTaskProfiler, TaskProfile, TaskProfiler, TaskProfilerResult, as_profile
-from ._router import (
-    DeterministicRouter,
-    ExecutionRouter,
+from ._profiler import LLMTaskProfiler, TaskProfiler, TaskProfilerResult, as_profile
+from ._records import (
     FailurePolicy,
     RosterSummaryEntry,
     RouteMode,
     RouterFallback,
     RouteSource,
+    RoutingAssessment,
     RoutingBudget,
     RoutingContext,
-    RoutingDeadline,
     RoutingDecision,
+    TaskProfile,
+)
+from ._router import (
+    DeterministicRouter,
+    ExecutionRouter,
+    RoutingDeadline,
     ask_router,
     check_router,
     roster_summary,
@@ -46,7 +49,6 @@ __all__ = [
     "RoutingContext",
     "RoutingDeadline",
     "RoutingDecision",
-    "RoutingOutcome",
     "TaskProfile",
     "TaskProfiler",
     "TaskProfilerResult",
@@ -54,6 +56,7 @@ __all__ = [
     "as_routing_config",
     "ask_router",
     "assess",
+    "check_declared",
     "check_router",
     "decide_route",
     "permission_boundaries",

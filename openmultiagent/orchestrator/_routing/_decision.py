@@ -7,8 +7,8 @@ profiled, nor turned into one for a single agent; a profile can only call in the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Final, Literal, get_args
 
 from anyio.lowlevel import checkpoint
 from pydantic import Field, SkipValidation
@@ -24,27 +24,24 @@ from ...errors import (
 )
 from ...redaction import redact_sensitive_text
 from ...usage import TokenUsage
-from ._profiler import InvalidProfileError, TaskProfile, TaskProfiler, TaskProfilerResult, as_profile, check_profiler
-from ._router import (
-    DeterministicRouter,
-    ExecutionRouter,
+from ._profiler import InvalidProfileError, TaskProfiler, TaskProfilerResult, as_profile, check_profiler
+from ._records import (
     FailurePolicy,
+    ProfilerFallback,
     RouteMode,
+    RoutingAssessment,
     RoutingContext,
-    RoutingDeadline,
     RoutingDecision,
-    ask_in_time,
-    ask_router,
+    TaskProfile,
 )
+from ._router import DeterministicRouter, ExecutionRouter, RoutingDeadline, ask_in_time, ask_router
 
 __all__ = [
     "HYBRID_VERSION",
     "ExecutionRoutingConfig",
-    "ProfilerFallback",
-    "RoutingAssessment",
-    "RoutingOutcome",
     "as_routing_config",
     "assess",
+    "check_declared",
     "decide_route",
     "permission_boundaries",
     "settled_route",
@@ -53,9 +50,6 @@ __all__ = [
 
 HYBRID_VERSION: Final = "hybrid-v1"
 """Version of decisions that a profile changed."""
-
-ProfilerFallback: TypeAlias = Literal["profiler-timeout", "invalid-profile", "profiler-unavailable", "profiler-error"]
-"""Why there is no profile."""
 
 _NEEDED = "routing needs a declaration: {}; pass mode='single' or mode='team'"
 
@@ -102,50 +96,6 @@ def as_routing_config(value: object) -> ExecutionRoutingConfig:
     raise ConfigurationError(f"execution_routing must be an ExecutionRoutingConfig or a mapping, got {value!r:.100}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutingAssessment:
-    """What a profile came to."""
-
-    outcome: Literal["single", "team", "needs-declaration", "fallback"]
-    """``fallback``: there was no profile, and the decision stood."""
-    reasons: tuple[str, ...]
-    profile: TaskProfile | None = None
-    profiler_version: str = "none"
-    requested_profiler_version: str | None = None
-    """Version of the profiler that failed."""
-    fallback_code: ProfilerFallback | None = None
-    usage: TokenUsage | None = None
-    model: str | None = None
-    provider: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the assessment as plain JSON data, without what is not set."""
-        record: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        record["reasons"] = list(self.reasons)
-        if self.profile is not None:
-            record["profile"] = self.profile.model_dump(mode="json") | {"source": self.profile.source}
-        if self.usage is not None:
-            record["usage"] = self.usage.to_dict()
-        return {key: value for key, value in record.items() if value is not None}
-
-
-class RoutingOutcome(NamedTuple):
-    """A decision, and the assessment behind it where a profile was asked for."""
-
-    decision: RoutingDecision
-    assessment: RoutingAssessment | None = None
-
-    def check_declared(self) -> None:
-        """Refuse a goal whose profile asks for a decision that only the caller can take.
-
-        Raises:
-            RoutingDeclarationRequiredError: It does.
-        """
-        if self.assessment is not None and self.assessment.outcome == "needs-declaration":
-            reasons = self.assessment.reasons
-            raise RoutingDeclarationRequiredError(_NEEDED.format("; ".join(reasons)), reasons=reasons)
-
-
 def settled_route(
     mode: RouteMode | None,
     *,
@@ -187,8 +137,8 @@ async def decide_route(
     make_profiler: Callable[[], TaskProfiler] | None = None,
     consequential: bool = False,
     boundaries: Iterable[str | None] = (),
-) -> RoutingOutcome:
-    """Return who works on a goal for which nothing is settled, and why.
+) -> RoutingDecision:
+    """Return who works on a goal for which nothing is settled, and why; with the assessment where there is a profile.
 
     Args:
         context: The goal, the roster, what is left of the budget, and the run's cancel token.
@@ -212,9 +162,9 @@ async def decide_route(
         decision = await ask_router(router, context, deadline=deadline, failure_policy=config.failure_policy)
     is_customs = router is not None and decision.status == "selected"
     if config.strategy != "hybrid" or decision.mode != "single" or is_customs:
-        return RoutingOutcome(decision)
+        return decision
     if context.cancel is not None and context.cancel.cancelled:
-        return RoutingOutcome(decision)
+        return decision
     assessment = await _profiled(context, config, deadline, make_profiler)
     if assessment.profile is not None:
         outcome, reasons = assess(
@@ -224,7 +174,22 @@ async def decide_route(
             boundaries=boundaries,
         )
         assessment = replace(assessment, outcome=outcome, reasons=reasons)
-    return RoutingOutcome(_upgraded(decision, assessment), assessment)
+    return _upgraded(decision, assessment)
+
+
+def check_declared(decision: RoutingDecision) -> None:
+    """Refuse a goal whose profile asks for a decision that only the caller can take.
+
+    Args:
+        decision: From ``decide_route``.
+
+    Raises:
+        RoutingDeclarationRequiredError: It does.
+    """
+    assessment = decision.assessment
+    if assessment is not None and assessment.outcome == "needs-declaration":
+        reasons = assessment.reasons
+        raise RoutingDeclarationRequiredError(_NEEDED.format("; ".join(reasons)), reasons=reasons)
 
 
 def assess(
@@ -280,13 +245,14 @@ def permission_boundaries(agents: Sequence[AgentConfig]) -> tuple[str | None, ..
 
 def _upgraded(decision: RoutingDecision, assessment: RoutingAssessment) -> RoutingDecision:
     if assessment.outcome != "team" or assessment.profile is None:
-        return decision
+        return replace(decision, assessment=assessment)
     return replace(
         decision,
         mode="team",
         router_version=HYBRID_VERSION,
         confidence=assessment.profile.confidence,
         reasons=(*decision.reasons, *assessment.reasons),
+        assessment=assessment,
     )
 
 

@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import ValidationError
 
 from ...adapters import LLMAdapter, LLMChatOptions
 from ...errors import ConfigurationError
 from ...messages import LLMMessage, TextBlock
 from ...usage import TokenUsage
 from .._answers import TooDeepError, json_values, snake_fields
-from ._router import RoutingContext
+from ._records import RoutingContext, TaskProfile
 
 __all__ = [
     "InvalidProfileError",
     "LLMTaskProfiler",
-    "TaskProfile",
     "TaskProfiler",
     "TaskProfilerResult",
     "as_profile",
@@ -54,41 +53,6 @@ No other text, no code fences."""
 
 class InvalidProfileError(ValueError):
     """What a profiler answered is no profile."""
-
-
-class TaskProfile(BaseModel):
-    """What the work that a goal asks for is like."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
-
-    evidence_sources: Literal["single", "multiple", "unknown"]
-    """Whether several independent sources have to be gathered."""
-    independent_review: Literal["none", "preferred", "required"]
-    """Whether somebody else has to check the outcome."""
-    conflicting_objectives: bool
-    """Whether aims pull in different directions."""
-    side_effect_intent: Literal["none", "possible", "required"]
-    """Whether something outside is to be changed."""
-    permission_isolation: Literal["none", "preferred", "required"]
-    """Whether parts have to be done with separate rights."""
-    decomposable: bool
-    """Whether it falls into parts; decides nothing."""
-    parallelizable: bool
-    """Whether parts can be done at the same time."""
-    complexity: Literal["low", "medium", "high"]
-    """How hard it is; decides nothing."""
-    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """How sure the profiler is."""
-    reasons: Annotated[
-        tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...],
-        Field(min_length=1, max_length=5, strict=False),  # JSON has lists only
-    ]
-    """Why, in short texts."""
-
-    @property
-    def source(self) -> Literal["inferred"]:
-        """How the facts came to be known: never from a declaration."""
-        return "inferred"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a router is told, what it answers, and how one that is not ours is asked.
+"""Routers: ours, and how one that is not ours is asked.
 
 Not here: profilers, and what is settled before a router is asked. Invariants: a router never learns prompts, keys or
 descriptions; whatever it does, there is an answer within the deadline, unless a router that is no coroutine function
@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, Protocol, get_args, runtime_checkable
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -20,98 +20,29 @@ from ..._detached import cancelled_from_outside
 from ...agent import AgentConfig
 from ...cancellation import CancelToken
 from ...errors import ConfigurationError, RoutingTimeoutError
+from ._records import (
+    FailurePolicy,
+    RosterSummaryEntry,
+    RouteMode,
+    RouterFallback,
+    RoutingContext,
+    RoutingDecision,
+)
 from ._signals import complexity_signal, information_units, is_simple_goal
 
 __all__ = [
     "DeterministicRouter",
     "ExecutionRouter",
-    "FailurePolicy",
-    "RosterSummaryEntry",
-    "RouteMode",
-    "RouteSource",
-    "RouterFallback",
-    "RoutingBudget",
-    "RoutingContext",
     "RoutingDeadline",
-    "RoutingDecision",
     "ask_in_time",
     "ask_router",
     "check_router",
     "roster_summary",
 ]
 
-RouteMode: TypeAlias = Literal["single", "team"]
-"""Who works on a goal: one agent, or a coordinator and the team."""
-RouteSource: TypeAlias = Literal["override", "declared", "policy", "router"]
-"""Who decided: the caller's ``mode``, a declaration, an option that leaves no choice, or a router."""
-RouterFallback: TypeAlias = Literal["invalid-router-version", "invalid-decision", "router-error", "router-timeout"]
-"""Why a router's answer could not be used."""
-FailurePolicy: TypeAlias = Literal["fallback", "fail"]
-"""Whether a run goes on without a router or profiler that failed."""
-
 _MAX_VERSION: Final = 128
 _MAX_REASONS: Final = 20
 _MAX_REASON: Final = 500
-
-
-@dataclass(frozen=True, slots=True)
-class RosterSummaryEntry:
-    """An agent as a router sees it."""
-
-    name: str
-    model: str | None = None
-    """The model that it will use; None when its adapter chooses."""
-    tool_count: int | None = None
-    """How many tools it may call, toolsets as one; None when it declares none."""
-    capabilities: tuple[str, ...] = ()
-    cost_tier: str | None = None
-    latency_class: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RoutingBudget:
-    """What is left for a run; None where nothing limits it."""
-
-    token_remaining: int | None = None
-    cost_remaining: float | None = None
-    """In the unit of ``estimate_cost``."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoutingContext:
-    """What a router or profiler gets."""
-
-    goal: str
-    """The text of the goal."""
-    roster: tuple[RosterSummaryEntry, ...]
-    budget: RoutingBudget | None = None
-    """None when the run has no ceiling."""
-    cancel: CancelToken | None = None
-    """Cancelled when the run is, and when the time for routing is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoutingDecision:
-    """Whether one agent or the team works on a goal, and why; a router gives the first four fields."""
-
-    mode: RouteMode
-    reasons: Sequence[str]
-    """Texts for people."""
-    router_version: str | None = None
-    """Version of the router that decided; None where none was asked."""
-    confidence: float | None = None
-    """0 to 1, where the router has one."""
-    status: Literal["selected", "fallback"] | None = None
-    """Whether this is the router's own answer, or what came in its place."""
-    requested_router_version: str | None = None
-    """Version of the router whose answer could not be used."""
-    fallback_code: RouterFallback | None = None
-    source: RouteSource = "router"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the decision as plain JSON data, without what is not set."""
-        record = {item.name: getattr(self, item.name) for item in fields(self)} | {"reasons": list(self.reasons)}
-        return {key: value for key, value in record.items() if value is not None}
 
 
 @runtime_checkable
@@ -247,6 +178,7 @@ async def ask_router(
         requested_router_version=None,
         fallback_code=None,
         source="router",
+        assessment=None,
     )
 
 

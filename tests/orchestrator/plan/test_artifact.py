@@ -7,7 +7,7 @@ import pytest
 
 from openmultiagent import ConfigurationError, InvalidTaskDependenciesError, LLMMessage, TextBlock
 from openmultiagent.orchestrator import PlanArtifact
-from openmultiagent.tasks import TaskSpec, plan_graph
+from openmultiagent.tasks import TaskRequirements, TaskSpec, plan_graph
 from tests.support import proves
 
 TASKS = [
@@ -19,7 +19,7 @@ TASKS = [
         depends_on=["stable-first-id"],
         memory_scope="all",
         metadata={"n": [1, 2]},
-        requires={"required_tools": ["grep"]},
+        requires=TaskRequirements(required_tools=["grep"]),
     ),
 ]
 PLAN = PlanArtifact(TASKS, goal="g")
@@ -54,7 +54,7 @@ def test_the_plan_of_a_run_has_its_ids_and_assignees() -> None:
 
 @proves("PLN-31")
 def test_the_hash_is_of_the_content_alone() -> None:
-    same = PlanArtifact([dict(reversed(task.to_dict().items())) for task in TASKS], goal="g")
+    same = PlanArtifact([TaskSpec.of(dict(reversed(task.to_dict().items()))) for task in TASKS], goal="g")
     assert same.fingerprint == PLAN.fingerprint
     assert PLAN.fingerprint.startswith("sha256:")
     assert len(PLAN.fingerprint) == 71

@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
-from openmultiagent import AgentConfig, ConfigurationError, ModelSettings, tool
+from openmultiagent import AgentConfig, ConfigurationError, ImageBlock, LLMMessage, ModelSettings, TextBlock, tool
 from openmultiagent.orchestrator import CoordinatorConfig
 from openmultiagent.orchestrator._plan import (
     as_coordinator_config,
     coordinator_agent,
     coordinator_prompt,
     decomposition_prompt,
+    goal_input,
     roster_manifest,
     team_context,
 )
+from openmultiagent.tasks import read_task_input
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 
@@ -116,6 +118,17 @@ def test_the_request_names_team_goal_and_form() -> None:
     assert "the team: writer, reader." in prompt
     assert "## Goal\n\nWrite {it} up.\n\n" in prompt
     assert "JSON array" in prompt
+
+
+@proves("PLN-14")
+def test_a_goal_of_messages_keeps_its_media_and_what_was_said_before() -> None:
+    image = ImageBlock.from_url("https://example.com/a.png")
+    said = [LLMMessage.user("earlier"), LLMMessage.assistant("yes")]
+    goal = read_task_input([*said, LLMMessage.user_with_blocks([TextBlock(text="Describe it."), image])], "goal")
+    assert goal_input("Describe it.", "the prompt") == "the prompt"
+    messages = goal_input(goal, "the prompt")
+    assert messages[:2] == said
+    assert messages[2:] == [LLMMessage.user_with_blocks([TextBlock(text="the prompt"), image])]
 
 
 @proves("PLN-12")

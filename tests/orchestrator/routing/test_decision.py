@@ -29,9 +29,9 @@ from openmultiagent.orchestrator import (
     TaskProfilerResult,
 )
 from openmultiagent.orchestrator._routing import (
-    RoutingOutcome,
     as_routing_config,
     assess,
+    check_declared,
     decide_route,
     permission_boundaries,
     settled_route,
@@ -83,7 +83,7 @@ def profiled(**changes: Any) -> Profiler:
     return Profiler(PROFILE | changes)
 
 
-async def decide(profiler: Profiler, context: RoutingContext = SIMPLE, **arguments: Any) -> RoutingOutcome:
+async def decide(profiler: Profiler, context: RoutingContext = SIMPLE, **arguments: Any) -> RoutingDecision:
     config = arguments.pop("config", HYBRID)
     return await decide_route(context, config=replace(config, profiler=profiler), **arguments)
 
@@ -124,15 +124,15 @@ def test_a_mode_that_makes_no_sense_is_refused() -> None:
 @proves("ROU-11")
 async def test_by_default_the_text_decides() -> None:
     simple, complex_ = await decide_route(SIMPLE), await decide_route(COMPLEX)
-    assert (simple.decision.mode, complex_.decision.mode) == ("single", "team")
-    assert (simple.decision.status, simple.decision.source) == ("selected", "router")
+    assert (simple.mode, complex_.mode) == ("single", "team")
+    assert (simple.status, simple.source) == ("selected", "router")
     assert simple.assessment is complex_.assessment is None
 
 
 @proves("ROU-11")
 async def test_a_router_of_the_callers_decides_instead() -> None:
     outcome = await decide_route(SIMPLE, router=Router(RoutingDecision("team", ["so"], "r")))
-    assert (outcome.decision.mode, outcome.decision.router_version) == ("team", "r")
+    assert (outcome.mode, outcome.router_version) == ("team", "r")
 
 
 ASSESSMENTS = [
@@ -170,20 +170,20 @@ def test_what_follows_from_a_profile(
 async def test_a_profile_can_call_in_the_team() -> None:
     profiler = profiled(parallelizable=True, independent_review="required", confidence=0.8)
     outcome = await decide(profiler)
-    decision, assessment = outcome
+    decision, assessment = outcome, outcome.assessment
     assert (decision.mode, decision.router_version, decision.confidence) == ("team", "hybrid-v1", 0.8)
     assert decision.reasons[-2:] == ("an independent review is wanted", "parts can be done at the same time")
     assert assessment is not None
     assert (assessment.outcome, assessment.profiler_version, assessment.usage) == ("team", "mine", USAGE)
     assert (assessment.model, assessment.provider, assessment.fallback_code) == ("m", "p", None)
-    outcome.check_declared()
+    check_declared(outcome)
     assert len(profiler.calls) == 1
 
 
 @proves("ROU-13")
 async def test_a_single_agent_stays_single_and_its_decision_as_it_was() -> None:
     outcome = await decide(profiled())
-    assert outcome.decision == (await decide_route(SIMPLE)).decision
+    assert replace(outcome, assessment=None) == await decide_route(SIMPLE)
     assert outcome.assessment is not None
     assert outcome.assessment.outcome == "single"
 
@@ -195,9 +195,9 @@ async def test_a_goal_that_needs_a_declaration_is_told_with_its_reasons() -> Non
         consequential=True,
         boundaries=["a", "b"],
     )
-    assert outcome.decision.mode == "single"
+    assert outcome.mode == "single"
     with pytest.raises(RoutingDeclarationRequiredError, match="pass mode='single' or mode='team'") as caught:
-        outcome.check_declared()
+        check_declared(outcome)
     assert len(caught.value.reasons) == 2
 
 
@@ -227,7 +227,7 @@ async def test_no_profile_is_asked_for_in_a_cancelled_run() -> None:
     cancel.cancel()
     profiler = profiled(parallelizable=True)
     outcome = await decide(profiler, replace(SIMPLE, cancel=cancel))
-    assert (profiler.calls, outcome.decision.mode) == ([], "single")
+    assert (profiler.calls, outcome.mode) == ([], "single")
 
 
 @proves("ROU-15")
@@ -235,7 +235,7 @@ async def test_what_came_in_place_of_a_router_is_profiled() -> None:
     profiler = profiled(parallelizable=True)
     outcome = await decide(profiler, router=Router("nonsense"))
     assert len(profiler.calls) == 1
-    decision = outcome.decision
+    decision = outcome
     assert (decision.mode, decision.router_version) == ("team", "hybrid-v1")
     assert (decision.status, decision.fallback_code) == ("fallback", "invalid-decision")
     assert decision.requested_router_version == "r"
@@ -271,7 +271,8 @@ FAILURES = [
 async def test_without_a_profile_the_decision_stands(
     profiler: Profiler, code: str, usage: TokenUsage | None, version: str | None
 ) -> None:
-    decision, assessment = await decide(profiler)
+    decision = await decide(profiler)
+    assessment = decision.assessment
     assert decision.mode == "single"
     assert assessment is not None
     assert (assessment.outcome, assessment.fallback_code) == ("fallback", code)
@@ -286,7 +287,7 @@ async def test_without_a_profile_the_decision_stands(
 @proves("ROU-16")
 async def test_a_profiler_that_is_too_slow_is_given_up() -> None:
     config = replace(HYBRID, timeout=0.01)
-    _, assessment = await decide(Profiler(never), config=config)
+    assessment = (await decide(Profiler(never), config=config)).assessment
     assert assessment is not None
     assert assessment.fallback_code == "profiler-timeout"
     with pytest.raises(RoutingTimeoutError) as caught:
@@ -299,7 +300,8 @@ async def test_router_and_profiler_share_the_time() -> None:
     router = Router(None)
     router.decide = lambda _context: never()  # type: ignore[method-assign]
     profiler = Profiler(never)
-    decision, assessment = await decide(profiler, config=replace(HYBRID, timeout=0.02), router=router)
+    decision = await decide(profiler, config=replace(HYBRID, timeout=0.02), router=router)
+    assessment = decision.assessment
     assert decision.fallback_code == "router-timeout"
     assert assessment is not None
     assert assessment.fallback_code == "profiler-timeout"
@@ -345,10 +347,10 @@ async def test_a_profiler_is_made_when_it_is_needed() -> None:
         made.append(LLMTaskProfiler(adapter, model="m"))
         return made[-1]
 
-    assert (await decide_route(COMPLEX, config=HYBRID, make_profiler=make)).decision.mode == "team"
+    assert (await decide_route(COMPLEX, config=HYBRID, make_profiler=make)).mode == "team"
     assert made == []
     outcome = await decide_route(SIMPLE, config=HYBRID, make_profiler=make)
-    assert (len(made), len(adapter.calls), outcome.decision.mode) == (1, 1, "team")
+    assert (len(made), len(adapter.calls), outcome.mode) == (1, 1, "team")
     assert outcome.assessment is not None
     assert outcome.assessment.profiler_version == "llm-task-profiler-v1:scripted:m"
 
@@ -357,7 +359,7 @@ async def test_a_profiler_is_made_when_it_is_needed() -> None:
 async def test_an_assessment_is_plain_data_without_secrets() -> None:
     outcome = await decide(profiled(reasons=["the password: hunter2hunter2 is needed"]))
     assert outcome.assessment is not None
-    record = json.loads(json.dumps(outcome.assessment.to_dict()))
+    record = json.loads(json.dumps(outcome.to_dict()))["assessment"]
     assert "hunter2" not in json.dumps(record)
     assert record["outcome"] == "single"
     assert record["profile"]["source"] == "inferred"

@@ -137,3 +137,12 @@ def test_a_million_characters_are_judged_in_the_time_of_two_hundred_units(piece:
     # More work than linear, or the signals of a long text, would meet the time limit of the test.
     goal = piece * (1_000_000 // len(piece))
     assert is_simple_goal(goal) == (not goal.strip())
+
+
+@proves("ROU-1")
+def test_how_the_text_is_judged_is_nobody_elses_business() -> None:
+    import openmultiagent
+    from openmultiagent import orchestrator
+
+    assert not hasattr(openmultiagent, "is_simple_goal")
+    assert not hasattr(orchestrator, "is_simple_goal")
