@@ -3,9 +3,10 @@
 Layout; a module imports from lines above its own and, on its own line, from names to its left::
 
     words         _version _log _patterns _quick errors _spec redaction messages usage identity outcome
-    mechanics     _detached cancellation egress budget events _middleware
-    ports         adapters tools
+    mechanics     _sqlite _detached cancellation egress budget events _middleware
+    ports         stores adapters tools
     agents        agent tracing evaluation
+    graphs        tasks team
     orchestration orchestrator
     beside it     testing
     front doors   cli
@@ -88,8 +89,31 @@ from .messages import (
     ToolUseBlock,
     UrlSource,
 )
-from .orchestrator import OpenMultiAgent, ProgressEvent
+from .orchestrator import CoordinatorConfig, OpenMultiAgent, ProgressEvent, TeamDone, TeamStream
 from .outcome import AgentRunResult, ErrorInfo, RunStatus, ToolCallRecord
+from .tasks import (
+    ApprovalRequested,
+    ModelRoutingPolicy,
+    PlanArtifact,
+    RunFailed,
+    RunFailure,
+    RunMetrics,
+    RunWarning,
+    Task,
+    TaskCompleted,
+    TaskExecutionMetrics,
+    TaskExecutionRecord,
+    TaskFailed,
+    TaskQueue,
+    TaskRequirements,
+    TaskRetried,
+    TaskRetry,
+    TaskSkipped,
+    TaskSpec,
+    TaskStarted,
+    TeamRunResult,
+)
+from .team import BusMessage, Team, TeamConfig
 from .tools import Tool, ToolCall, ToolContext, ToolMiddleware, ToolResult, tool
 from .usage import TokenUsage, UsageEntry
 
@@ -102,12 +126,15 @@ __all__ = [
     "AgentStarted",
     "AgentStream",
     "AgentStreamEvent",
+    "ApprovalRequested",
     "Base64Source",
     "BeforeRunContext",
     "BudgetExceeded",
+    "BusMessage",
     "CancelToken",
     "ConfigurationError",
     "ContentBlock",
+    "CoordinatorConfig",
     "CostBudgetExceededError",
     "DependencyPayloadError",
     "DurableApprovalError",
@@ -134,9 +161,11 @@ __all__ = [
     "Message",
     "ModelCall",
     "ModelMiddleware",
+    "ModelRoutingPolicy",
     "ModelSettings",
     "OpenMultiAgent",
     "OpenMultiAgentError",
+    "PlanArtifact",
     "PlanInvalidError",
     "PolicyError",
     "ProgressEvent",
@@ -148,13 +177,34 @@ __all__ = [
     "RoutingTimeoutError",
     "RunCall",
     "RunError",
+    "RunFailed",
+    "RunFailure",
     "RunIdentity",
+    "RunMetrics",
     "RunMiddleware",
     "RunStatus",
+    "RunWarning",
     "StoreError",
     "StreamDone",
     "StreamFailed",
     "StructuredOutputValidationError",
+    "Task",
+    "TaskCompleted",
+    "TaskExecutionMetrics",
+    "TaskExecutionRecord",
+    "TaskFailed",
+    "TaskQueue",
+    "TaskRequirements",
+    "TaskRetried",
+    "TaskRetry",
+    "TaskSkipped",
+    "TaskSpec",
+    "TaskStarted",
+    "Team",
+    "TeamConfig",
+    "TeamDone",
+    "TeamRunResult",
+    "TeamStream",
     "TextBlock",
     "TextDelta",
     "ThinkingConfig",

@@ -11,14 +11,16 @@ import asyncio
 import copy
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Generic, Literal
+from typing import Any, Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
 from ._quick import quick_init
 from .errors import (
     AdapterError,
+    ConfigurationError,
     CostBudgetExceededError,
     EgressPolicyError,
     LimitExceededError,
@@ -27,8 +29,8 @@ from .errors import (
     RoutingTimeoutError,
     TokenBudgetExceededError,
 )
-from .identity import MetadataValue, RunIdentity, copy_metadata
-from .messages import LLMMessage, copy_messages, replace_lone_surrogates
+from .identity import MetadataValue, RunIdentity, RunLink, copy_metadata
+from .messages import LLMMessage, coerce_messages, copy_messages, replace_lone_surrogates
 from .redaction import redact_sensitive_text
 from .usage import TokenUsage, UsageEntry
 
@@ -40,10 +42,16 @@ __all__ = [
     "StatusCode",
     "StopReason",
     "ToolCallRecord",
+    "can_pickle",
     "classify_failure",
     "copy_result",
     "describe_error",
+    "identity_dict",
     "is_retryable_error",
+    "plain_data",
+    "read_identity",
+    "read_status",
+    "read_usage_entry",
 ]
 
 T = TypeVar("T", default=Any)
@@ -187,19 +195,36 @@ class AgentRunResult(Generic[T]):
             "status": {"code": self.status.code, "message": self.status.message},
             "stop_reason": self.stop_reason,
             "output": self.output,
-            "structured": _plain(self.structured),
+            "structured": plain_data(self.structured),
             "messages": [message.to_dict() for message in self.messages],
             "token_usage": self.token_usage.to_dict(),
             "usage_report": [entry.to_dict() for entry in self.usage_report],
             "tool_calls": [
-                {item.name: getattr(call, item.name) for item in fields(call)} | {"input": _plain(call.input)}
+                {item.name: getattr(call, item.name) for item in fields(call)} | {"input": plain_data(call.input)}
                 for call in self.tool_calls
             ],
-            "identity": _identity_dict(self.identity),
+            "identity": identity_dict(self.identity),
             "error_info": None if self.error_info is None else self.error_info.to_dict(),
             "metadata": copy_metadata(self.metadata),
             "flags": list(self.flags),
         }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> AgentRunResult[Any]:
+        """Return the result that ``to_dict`` described, without ``error``; the mapping is left as it is.
+
+        Args:
+            record: What ``to_dict`` returned, possibly after a trip through JSON. ``structured`` stays plain data.
+
+        Raises:
+            ConfigurationError: It describes no result.
+        """
+        try:
+            return cls(**_read_result(record))
+        except ConfigurationError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"the record of a result cannot be read: {describe_error(error)}") from None
 
     def __copy__(self) -> AgentRunResult[T]:
         return replace(self)
@@ -209,7 +234,7 @@ class AgentRunResult(Generic[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {item.name: getattr(self, item.name) for item in fields(self)}
-        if not _can_pickle(state["error"]):
+        if not can_pickle(state["error"]):
             state["error"] = None  # error_info still says what happened
         return _remake, (type(self), state)
 
@@ -218,7 +243,12 @@ def _remake(cls: type[AgentRunResult[Any]], state: dict[str, Any]) -> AgentRunRe
     return cls(**state)
 
 
-def _can_pickle(error: BaseException | None) -> bool:
+def can_pickle(error: BaseException | None) -> bool:
+    """Say whether an exception survives ``pickle``; None does.
+
+    Args:
+        error: Any exception.
+    """
     import pickle  # noqa: PLC0415 - import time
 
     try:
@@ -227,14 +257,24 @@ def _can_pickle(error: BaseException | None) -> bool:
         return False
 
 
-def _plain(value: object) -> Any:
+def plain_data(value: object) -> Any:
+    """Return a value of any type as plain JSON data.
+
+    Args:
+        value: Anything; what JSON does not know is written as its text, NaN and infinities as null.
+    """
     from pydantic_core import to_jsonable_python  # noqa: PLC0415 - only results that are written out need it
 
     text = json.dumps(to_jsonable_python(value, serialize_unknown=True))
     return replace_lone_surrogates(json.loads(text, parse_constant=lambda _constant: None))  # no NaN in JSON
 
 
-def _identity_dict(identity: RunIdentity) -> dict[str, Any]:
+def identity_dict(identity: RunIdentity) -> dict[str, Any]:
+    """Return an identity as plain JSON data, which ``read_identity`` reads.
+
+    Args:
+        identity: The identity.
+    """
     return {
         "run_id": identity.run_id,
         "attempt": identity.attempt,
@@ -242,6 +282,61 @@ def _identity_dict(identity: RunIdentity) -> dict[str, Any]:
         "root_span_id": identity.root_span_id,
         "links": [{item.name: getattr(link, item.name) for item in fields(link)} for link in identity.links],
     }
+
+
+def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
+    identity, info = record["identity"], record.get("error_info")
+    return {
+        "success": bool(record["success"]),
+        "status": read_status(record["status"]),
+        "stop_reason": _one_of(record["stop_reason"], get_args(StopReason)),
+        "output": str(record["output"]),
+        "structured": copy.deepcopy(record.get("structured")),
+        "messages": coerce_messages(record.get("messages", ())),
+        "token_usage": TokenUsage(**record.get("token_usage", {})),
+        "usage_report": tuple(read_usage_entry(entry) for entry in record.get("usage_report", ())),
+        "tool_calls": tuple(ToolCallRecord(**copy.deepcopy(dict(call))) for call in record.get("tool_calls", ())),
+        "identity": read_identity(identity),
+        "error_info": None if info is None else ErrorInfo(**info),
+        "metadata": copy_metadata(record.get("metadata")),
+        "flags": tuple(record.get("flags", ())),
+    }
+
+
+def _one_of(value: Any, words: tuple[str, ...]) -> Any:
+    if value not in words:
+        raise ConfigurationError(f"{value!r:.100} is none of {', '.join(words)}")
+    return value
+
+
+def read_status(record: Mapping[str, Any]) -> RunStatus:
+    """Return the status that a result's record holds.
+
+    Args:
+        record: ``code`` and ``message``.
+
+    Raises:
+        ConfigurationError: The code is unknown.
+    """
+    return RunStatus(_one_of(record["code"], get_args(StatusCode)), record.get("message"))
+
+
+def read_usage_entry(record: Mapping[str, Any]) -> UsageEntry:
+    """Return the entry that ``UsageEntry.to_dict`` described.
+
+    Args:
+        record: Its fields.
+    """
+    return UsageEntry(**{**record, "usage": TokenUsage(**record["usage"])})
+
+
+def read_identity(record: Mapping[str, Any]) -> RunIdentity:
+    """Return the identity that a result's record holds.
+
+    Args:
+        record: Its fields.
+    """
+    return RunIdentity(**{**record, "links": tuple(RunLink(**link) for link in record.get("links", ()))})
 
 
 def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:

@@ -441,6 +441,37 @@ def test_a_result_as_json_data() -> None:
     assert "error" not in record
 
 
+@proves("RUN-24")
+def test_a_result_is_read_from_its_json_data() -> None:
+    info = ErrorInfo(kind="provider", code="X", retryable=True)
+    for result in (make_result(), make_result(success=False, status=RunStatus("error", "no"), error_info=info)):
+        record = result.to_dict()
+        before = copy.deepcopy(record)
+        read = AgentRunResult.from_dict(json.loads(json.dumps(record)))
+        assert read.to_dict() == record == before
+        assert read.replace(structured=result.structured) == result
+        assert AgentRunResult.from_dict(record).tool_calls[0].input is not record["tool_calls"][0]["input"]
+
+
+@proves("RUN-24")
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"status": {"code": "fine"}}, "'fine' is none of ok, error"),
+        ({"stop_reason": "tired"}, "'tired' is none of end_turn"),
+        ({"identity": {"nobody": 1}}, "cannot be read: TypeError"),
+        ({"messages": [{"role": "nobody", "content": []}]}, r"messages\[0\].role must be one of"),
+        ({"token_usage": None}, "cannot be read: TypeError"),
+        ({"status": None}, "cannot be read: TypeError"),
+    ],
+)
+def test_what_is_no_record_of_a_result_is_refused(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        AgentRunResult.from_dict(make_result().to_dict() | change)
+    with pytest.raises(ConfigurationError, match="cannot be read: KeyError"):
+        AgentRunResult.from_dict({})
+
+
 @proves("RUN-23")
 def test_the_json_data_of_a_result_is_independent_of_it() -> None:
     result = make_result()

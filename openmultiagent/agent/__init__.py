@@ -26,7 +26,7 @@ from ._execution import as_failure, cancelled_result, execute_agent, failed_resu
 from ._hooks import BeforeRunContext
 from ._loops import LoopAction, LoopDetection, LoopInfo
 from ._pool import AgentPool, PoolRun, PoolStatus
-from ._stream import AgentStream
+from ._stream import AgentStream, RunStream, StreamSink
 from ._wrap_up import WrapUp
 
 __all__ = [
@@ -57,9 +57,11 @@ __all__ = [
     "RunKind",
     "RunMiddleware",
     "RunNext",
+    "RunStream",
     "SlidingWindow",
     "StreamDone",
     "StreamFailed",
+    "StreamSink",
     "Summarize",
     "TextDelta",
     "ToolCalled",

@@ -70,6 +70,8 @@ class AgentConfig(Generic[T]):
     system_prompt: str | None = None
     description: str | None = None
     """One sentence on what the agent is for, for the rosters of teams."""
+    capabilities: Sequence[Text] = ()
+    """What the agent declares that it can do, for tasks that require it; never inferred from its texts."""
     history: SkipValidation[Sequence[LLMMessage | Mapping[str, Any]]] = field(default=(), repr=False)
     """Earlier turns that ``Agent.prompt`` goes on from: messages or message-shaped mappings."""
     tools: SkipValidation[Sequence[GivenTool | Callable[..., object]]] = ()
@@ -128,6 +130,7 @@ class AgentConfig(Generic[T]):
             "history": () if self.history == () else tuple(coerce_messages(self.history, root="history")),
             "tools": as_given_tools(self.name, _sequence(self.name, "tools", self.tools)),
             "disallowed_tools": tuple(self.disallowed_tools),
+            "capabilities": tuple(self.capabilities),
             "context_strategy": as_context_strategy(self.context_strategy, where=f"agent {self.name!r}"),
             "compress_tool_results": as_tool_result_compression(
                 self.compress_tool_results, where=f"agent {self.name!r}"

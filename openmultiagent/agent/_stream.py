@@ -20,12 +20,11 @@ from typing_extensions import TypeVar
 from .._detached import Detached
 from ..events import Event
 from ..outcome import AgentRunResult, copy_result
-from ._environment import EventSink
 from ._events import AgentStreamEvent, StreamDone, StreamFailed, TextDelta, TurnRestarted, TurnStarted
 from ._partial import PartialReader
 from ._structured import OutputFormat, output_format
 
-__all__ = ["AgentStream", "PartialStream"]
+__all__ = ["AgentStream", "PartialStream", "RunStream", "StreamSink"]
 
 _BUFFER = 64
 """Events that may wait for the consumer; then the run waits."""
@@ -35,7 +34,43 @@ _LEAVE_TIMEOUT = 5.0
 """Seconds that ``async with`` waits at its end for a cancelled run."""
 
 T = TypeVar("T", default=Any)
-Runner = Callable[[EventSink], Awaitable[AgentRunResult[T]]]
+R = TypeVar("R")
+
+
+class StreamSink:
+    """Where a run sends the events of its stream; it waits while the consumer is behind.
+
+    Args:
+        run_id: The run.
+        channel: The way to the consumer.
+    """
+
+    __slots__ = ("_channel", "_run_id")
+
+    def __init__(self, run_id: str, channel: _Channel) -> None:
+        self._run_id = run_id
+        self._channel = channel
+
+    async def __call__(self, event: Event[Any]) -> None:
+        """Pass an event on.
+
+        Args:
+            event: It belongs to the stream from now on.
+        """
+        event.run_id = self._run_id
+        await self._channel.send(event)
+
+    def put(self, event: Event[Any]) -> None:
+        """Pass an event on without waiting: for the few that a run makes itself.
+
+        Args:
+            event: It belongs to the stream from now on.
+        """
+        event.run_id = self._run_id
+        self._channel.put(event)
+
+
+Runner = Callable[[StreamSink], Awaitable[R]]
 
 
 class PartialStream:
@@ -79,7 +114,8 @@ class _Channel:
 
     async def send(self, event: Event[Any]) -> None:
         while len(self._items) >= _BUFFER and not self._closed:
-            self._room = anyio.Event()
+            if self._room is None:  # else others wait already: the agents of a team send to one stream
+                self._room = anyio.Event()
             await self._room.wait()
         self.put(event)
         if self.sequence % _CHECKPOINT_EVERY == 0:
@@ -107,30 +143,38 @@ class _Channel:
         event = self._items.popleft()
         if self._room is not None:
             self._room.set()
+            self._room = None
         self._passed += 1
         if self._passed % _CHECKPOINT_EVERY == 0:
             await checkpoint()
         return event
 
 
-class AgentStream(Generic[T]):
+class RunStream(Generic[R]):
     """The events of a run, for one consumer.
 
     Iterate it (``async for event in stream``), best inside ``async with stream:``, whose end cancels a run that is
     not finished and waits for it. Without ``async with``, leaving the loop early cancels the run when the stream is
     dropped, and waits for nothing. The run starts at the first step; the input was checked when the stream was made.
+
+    Args:
+        run_id: The run.
+        runner: Does it, and sends its events.
+        last: Makes the last event from its result.
     """
 
-    def __init__(self, run_id: str, runner: Runner[T]) -> None:
+    def __init__(self, run_id: str, runner: Runner[R], last: Callable[[R], Event[Any]]) -> None:
         self.run_id = run_id
         self._channel = _Channel()
         self._receiving = False
         self._started = False
         self._left = False
-        self._task: Detached[AgentRunResult[T]] = Detached(_body(run_id, self._channel, runner), context=copy_context())
+        self._task: Detached[R] = Detached(
+            _body(StreamSink(run_id, self._channel), runner, last), context=copy_context()
+        )
 
     @property
-    def result(self) -> AgentRunResult[T]:
+    def result(self) -> R:
         """The result of the run, after the stream has ended.
 
         Raises:
@@ -144,24 +188,10 @@ class AgentStream(Generic[T]):
             raise RuntimeError("the stream was left before its run ended, so there is no result")
         raise RuntimeError("the run has not ended: iterate the stream to its end before reading its result")
 
-    def partial(self, kind: Any) -> PartialStream:
-        """Return the answer while it is being written, as plain JSON prefixes; it consumes the stream.
-
-        Only finished fields are in a prefix, each checked against the type, and the string that is just growing; a
-        later prefix never contradicts an earlier one. The answer itself is ``result.structured`` afterwards.
-
-        Args:
-            kind: The ``output_schema`` of the agent.
-
-        Raises:
-            ConfigurationError: Pydantic cannot describe the type.
-        """
-        return PartialStream(self, output_format(kind))
-
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> AgentStreamEvent:
+    async def __anext__(self) -> Any:
         if self._receiving:
             raise RuntimeError("this stream has a consumer already; make one stream per consumer")
         self._start()
@@ -175,7 +205,7 @@ class AgentStream(Generic[T]):
             if not finished:  # the consumer was cancelled
                 self._task.cancel()
         if event is not None:
-            return cast(AgentStreamEvent, event)
+            return event
         if self._task.error is not None:
             raise self._task.error
         raise StopAsyncIteration
@@ -208,15 +238,40 @@ class AgentStream(Generic[T]):
             self._task.start()
 
 
-def _body(run_id: str, channel: _Channel, runner: Runner[T]) -> Callable[[], Awaitable[AgentRunResult[T]]]:
-    # A closure over the channel, not over the stream: the stream must be free to be collected.
-    async def run() -> AgentRunResult[T]:
-        async def send(event: Event[Any]) -> None:
-            event.run_id = run_id
-            await channel.send(event)
+class AgentStream(RunStream[AgentRunResult[T]], Generic[T]):
+    """The events of an agent's run, for one consumer.
 
-        result = await runner(send)
-        await send(_terminal(result))
+    Iterate it (``async for event in stream``), best inside ``async with stream:``, whose end cancels a run that is
+    not finished and waits for it. Without ``async with``, leaving the loop early cancels the run when the stream is
+    dropped, and waits for nothing. The run starts at the first step; the input was checked when the stream was made.
+    """
+
+    def __init__(self, run_id: str, runner: Runner[AgentRunResult[T]]) -> None:
+        super().__init__(run_id, runner, _terminal)
+
+    def partial(self, kind: Any) -> PartialStream:
+        """Return the answer while it is being written, as plain JSON prefixes; it consumes the stream.
+
+        Only finished fields are in a prefix, each checked against the type, and the string that is just growing; a
+        later prefix never contradicts an earlier one. The answer itself is ``result.structured`` afterwards.
+
+        Args:
+            kind: The ``output_schema`` of the agent.
+
+        Raises:
+            ConfigurationError: Pydantic cannot describe the type.
+        """
+        return PartialStream(self, output_format(kind))
+
+    async def __anext__(self) -> AgentStreamEvent:
+        return cast(AgentStreamEvent, await super().__anext__())
+
+
+def _body(sink: StreamSink, runner: Runner[R], last: Callable[[R], Event[Any]]) -> Callable[[], Awaitable[R]]:
+    # A closure over the channel, not over the stream: the stream must be free to be collected.
+    async def run() -> R:
+        result = await runner(sink)
+        await sink(last(result))
         return result
 
     return run

@@ -259,6 +259,14 @@ class BudgetScope:
             if limits.seconds is not None and _elapsed(scope) >= limits.seconds:
                 raise _limit_error(scope, "seconds", _elapsed(scope), limits.seconds)
 
+    def exhausted(self) -> BudgetError | None:
+        """Return why no further model call is let pass, here or in an ancestor; None when one is."""
+        try:
+            self.check()
+        except (TokenBudgetExceededError, CostBudgetExceededError, LimitExceededError) as error:
+            return error
+        return None
+
     def overrun(self) -> TokenBudgetExceededError | CostBudgetExceededError | None:
         """Return the error of this scope's own limits if a total is over one, else None; its ancestors do not count."""
         limits = self.limits

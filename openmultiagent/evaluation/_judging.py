@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ import anyio
 from .._detached import cancelled_from_outside
 from ..identity import MetadataValue, copy_metadata
 from ..messages import LLMMessage, copy_messages, replace_lone_surrogates
-from ..outcome import AgentRunResult, copy_result, describe_error
+from ..outcome import AgentRunResult, describe_error
 from ..redaction import redact_sensitive_text
 from ._records import EvalRecord, PayloadMode, payload_text
 from ._scorer import Score, Scorer, ScorerContext
@@ -92,7 +93,7 @@ def _details(details: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
 
 
 def _context(sample: Sample) -> ScorerContext[AgentRunResult[Any]]:
-    result = copy_result(sample.result)
+    result = copy.deepcopy(sample.result)  # of an agent or of a team: each knows how
     return ScorerContext(
         input=sample.input if isinstance(sample.input, str) else copy_messages(sample.input),
         output=result.output,

@@ -25,7 +25,7 @@ from .._log import get_logger
 from ..agent import RunCall, RunNext
 from ..errors import RunError
 from ..messages import LLMMessage
-from ..outcome import AgentRunResult, copy_result, describe_error
+from ..outcome import AgentRunResult, describe_error
 from ._judging import Sample, judge, record_of
 from ._limits import RareLog, RollingSum
 from ._online import EvaluationStats, OnlineEvaluation
@@ -99,7 +99,7 @@ class EvaluationSink:
         result = await call_next()
         if wanted:
             seconds = anyio.current_time() - started
-            self.offer(call.input, copy_result(result), seconds, is_recorded=call.trace_ids.is_recorded)
+            self.offer(call.input, copy.deepcopy(result), seconds, is_recorded=call.trace_ids.is_recorded)
         return result
 
     def offer(

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-import anyio
-
+from .._sqlite import FileKind, SQLiteFile, transaction
 from ..errors import ConfigurationError, StoreError
 from ._records import EvalRecord
 
@@ -26,18 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["EvalPage", "SQLiteEvalStore"]
 
-R = TypeVar("R")
-
-_APPLICATION_ID = 0x6F6D6165
-"""Says in the file's head that it is such a store ("omae")."""
-_SCHEMA_VERSION = 1
-_BUSY_TIMEOUT = 5.0
-"""Seconds to wait for other processes that write."""
 _PRUNE_INTERVAL = 60.0
 """Seconds between two looks at what is too old while records are being stored."""
 _MAX_LIMIT = 1000
 
-_SCHEMA = """
+_KIND = FileKind(
+    "evaluation store",
+    application_id=0x6F6D6165,  # "omae"
+    version=1,
+    schema="""
 CREATE TABLE records (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -52,7 +47,8 @@ CREATE TABLE records (
 CREATE INDEX records_by_run ON records (run_id);
 CREATE INDEX records_by_scorer ON records (scorer, seq);
 CREATE INDEX records_by_time ON records (timestamp);
-"""
+""",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +78,9 @@ class SQLiteEvalStore:
         for name, limit in (("max_records", max_records), ("max_age", max_age)):
             if limit is not None and not limit > 0:
                 raise ConfigurationError(f"SQLiteEvalStore {name} must be a positive number or None, got {limit!r}")
-        self._path = os.fspath(path)
+        self._file = SQLiteFile(path, _KIND)
         self._max_records = max_records
         self._max_age = max_age
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
         self._pruned = 0.0
 
     async def append(self, records: Sequence[EvalRecord]) -> None:
@@ -99,7 +93,7 @@ class SQLiteEvalStore:
             StoreError: The file cannot be written, or is no such store.
         """
         rows = [_row(record) for record in records]
-        await self._run(lambda connection: self._append(connection, rows))
+        await self._file.run(lambda connection: self._append(connection, rows))
 
     async def query(  # noqa: PLR0913 - one argument for each filter; all by keyword
         self,
@@ -147,7 +141,9 @@ class SQLiteEvalStore:
         order = "DESC" if newest_first else "ASC"
         sql = f"SELECT seq, data FROM records WHERE {where} ORDER BY seq {order} LIMIT ?"  # noqa: S608 - own words only
         values = [*(value for _text, value in conditions), limit + 1]
-        rows: list[tuple[int, str]] = await self._run(lambda connection: connection.execute(sql, values).fetchall())
+        rows: list[tuple[int, str]] = await self._file.run(
+            lambda connection: connection.execute(sql, values).fetchall()
+        )
         page = rows[:limit]
         return EvalPage([_record(data) for _seq, data in page], str(page[-1][0]) if len(rows) > limit else None)
 
@@ -157,29 +153,14 @@ class SQLiteEvalStore:
         Raises:
             StoreError: The file cannot be written, or is no such store.
         """
-        return await self._run(self._prune)
+        return await self._file.run(self._prune)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
-        await anyio.to_thread.run_sync(self._close)
-
-    async def _run(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        return await anyio.to_thread.run_sync(self._locked, work)
-
-    def _locked(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        import sqlite3  # noqa: PLC0415 - import time
-
-        with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection = _open(self._path)
-                return work(self._connection)
-            except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
-                raise StoreError(f"evaluation store {self._path}: {error}") from error
+        await self._file.aclose()
 
     def _append(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        with connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with transaction(connection):
             connection.executemany(
                 "INSERT OR IGNORE INTO records (id, timestamp, run_id, scorer, status, passed, score, data)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -190,8 +171,7 @@ class SQLiteEvalStore:
                 self._delete_old(connection)
 
     def _prune(self, connection: sqlite3.Connection) -> int:
-        with connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with transaction(connection):
             return self._delete_surplus(connection) + self._delete_old(connection)
 
     def _delete_surplus(self, connection: sqlite3.Connection) -> int:
@@ -207,58 +187,6 @@ class SQLiteEvalStore:
         if self._max_age is None:
             return 0
         return connection.execute("DELETE FROM records WHERE timestamp < ?", (time.time() - self._max_age,)).rowcount
-
-    def _close(self) -> None:
-        with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
-
-    def __del__(self) -> None:
-        connection = getattr(self, "_connection", None)
-        if connection is not None:
-            connection.close()
-
-
-def _open(path: str) -> sqlite3.Connection:
-    import sqlite3  # noqa: PLC0415 - import time
-
-    # Made here, since SQLite would let everybody read it; what it adds beside the file has the same mode.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    # Without implicit transactions; used by one thread at a time, under the store's lock.
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
-    is_ready = False
-    try:
-        _check(connection, path)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        is_ready = True
-        return connection
-    finally:
-        if not is_ready:
-            connection.close()
-
-
-def _check(connection: sqlite3.Connection, path: str) -> None:
-    """Make the schema in an empty file; refuse a file of anybody else, or of a later version."""
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if application == _APPLICATION_ID and version == _SCHEMA_VERSION:
-            return
-        if application == _APPLICATION_ID:
-            raise StoreError(
-                f"evaluation store {path}: it has schema version {version}, this library knows {_SCHEMA_VERSION};"
-                " use a newer library, or another file",
-                code="STORE_VERSION",
-            )
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
-            raise StoreError(f"evaluation store {path}: it is a database of something else; use another file")
-        for statement in _SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
 def _row(record: EvalRecord) -> tuple[Any, ...]:

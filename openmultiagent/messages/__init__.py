@@ -16,7 +16,7 @@ from ._input import (
     prepare_run_input,
     read_run_input,
 )
-from ._json import replace_lone_surrogates
+from ._json import copy_json_data, replace_lone_surrogates
 from ._models import (
     ContentBlock,
     FileBlock,
@@ -81,6 +81,7 @@ __all__ = [
     "check_history",
     "coerce_messages",
     "copy_blocks",
+    "copy_json_data",
     "copy_message",
     "copy_messages",
     "copy_tool_result_content",

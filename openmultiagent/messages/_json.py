@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from ..errors import ConfigurationError
 from ._faults import Fault
 
-__all__ = ["MAX_DEPTH", "check_unicode", "plain_json", "replace_lone_surrogates"]
+__all__ = ["MAX_DEPTH", "check_unicode", "copy_json_data", "plain_json", "replace_lone_surrogates"]
 
 T = TypeVar("T")
 
@@ -55,6 +56,23 @@ def plain_json(value: Any) -> Any:
         Fault: It is not JSON-like; the fault's place is relative to the value.
     """
     return value if _Walk().check(value) else _rebuild(value, _plain_leaf)
+
+
+def copy_json_data(value: Any, *, root: str) -> Any:
+    """Return a copy of JSON-like data as exact built-in types, for whatever is stored or passed on as JSON.
+
+    Args:
+        value: Anything.
+        root: What the caller calls the value, for the error.
+
+    Raises:
+        ConfigurationError: It is not JSON-like; the text begins with the path of the fault.
+    """
+    try:
+        _Walk().check(value)
+    except Fault as fault:
+        raise ConfigurationError(f"{root}{fault.where} {fault.text}") from None
+    return _rebuild(value, _plain_leaf)
 
 
 def replace_lone_surrogates(value: T) -> T:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
 from ..agent import AgentConfig, AgentStream, EventSink, RunCall, RunMiddleware, lease_adapter
@@ -32,6 +32,9 @@ from ._event_stream import EventStream
 from ._execute import Machinery, execute
 from ._lifetime import Lifetime
 from ._progress import Progress
+from ._team_entry import TeamEntry
+from ._team_runs import TeamRuns
+from ._team_settings import TeamSettings, team_defaults
 
 __all__ = ["OpenMultiAgent"]
 
@@ -41,7 +44,7 @@ _COMPLETED = "_completed"
 T = TypeVar("T", default=Any)
 
 
-class OpenMultiAgent:
+class OpenMultiAgent(TeamEntry):
     """Runs agents, each run bounded, isolated and on record.
 
     Works as it is; as ``async with OpenMultiAgent(...)`` it keeps connections and toolsets between runs, and evaluates
@@ -69,6 +72,7 @@ class OpenMultiAgent:
         trace_content: Which texts reach spans; none unless given.
         evaluation: Which finished runs are judged, and by whom.
         egress_policy: Which addresses providers may be reached at; agents and runs can only narrow it.
+        teams: What runs of teams go by, see ``TeamSettings``: ``max_concurrency``, scheduling, routing, approvals.
 
     Raises:
         ConfigurationError: An argument makes no sense.
@@ -97,6 +101,7 @@ class OpenMultiAgent:
         trace_content: TraceContent | None = None,
         evaluation: OnlineEvaluation | None = None,
         egress_policy: EgressPolicy | Mapping[str, Any] | None = None,
+        **teams: Unpack[TeamSettings],
     ) -> None:
         if evaluation is not None and not isinstance(evaluation, OnlineEvaluation):
             raise ConfigurationError(f"evaluation must be an OnlineEvaluation, got {evaluation!r:.100}")
@@ -126,6 +131,9 @@ class OpenMultiAgent:
             toolsets=ToolsetOwner(),
         )
         self._lifetime = Lifetime(self._machinery)
+        self._teams = {}
+        money = (self._limits, estimate_cost, budget_mode)
+        self._team_runs = TeamRuns(self._machinery, team_defaults(teams, *money, self._completed))
 
     @property
     def dropped_events(self) -> int:

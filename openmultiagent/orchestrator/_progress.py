@@ -82,13 +82,14 @@ class Progress:
         """
         self._listeners = tuple(item for item in self._listeners if item is not listener)
 
-    def bus(self, run_id: str) -> EventBus:
+    def bus(self, run_id: str, *further: EventListener) -> EventBus:
         """Return the bus of a new run.
 
         Args:
             run_id: The run.
+            further: Who else is told of this run.
         """
-        return EventBus(run_id, self._listeners, hub=self)
+        return EventBus(run_id, (*self._listeners, *further), hub=self)
 
     def stream(self, run_id: str | None) -> EventStream:
         """Return the events from now on.

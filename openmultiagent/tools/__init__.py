@@ -24,11 +24,14 @@ from ._result import (
     result_content,
     truncate_tool_output,
 )
+from ._team_tools import DELEGATE_TO_AGENT, SEND_MESSAGE
 from ._tool import Tool, ToolSettings, tool
 from ._toolset import OpenToolsets, PrefixedToolset, Toolset, ToolsetOwner
 
 __all__ = [
     "BUILT_IN_TOOLS",
+    "DELEGATE_TO_AGENT",
+    "SEND_MESSAGE",
     "TOOL_PRESETS",
     "GivenTool",
     "Grants",

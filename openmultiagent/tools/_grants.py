@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ..errors import ConfigurationError
+from ._team_tools import DELEGATE_TO_AGENT, SEND_MESSAGE, is_team_placeholder
 from ._tool import Tool, tool
 from ._toolset import Toolset, is_toolset
 
@@ -39,13 +40,16 @@ TOOL_PRESETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The built-in tools of each preset."""
 
-BUILT_IN_TOOLS: Mapping[str, Tool] = MappingProxyType({})
-"""The built-in tools that there are, by name: none so far."""
+BUILT_IN_TOOLS: Mapping[str, Tool] = MappingProxyType({item.name: item for item in (DELEGATE_TO_AGENT, SEND_MESSAGE)})
+"""The built-in tools that there are, by name."""
 
-_RESERVED = frozenset({*TOOL_PRESETS["full"], "delegate_to_agent"})
+_RESERVED = frozenset(TOOL_PRESETS["full"])
 """Names that mean a built-in tool, whether there is one yet or not."""
 
-_NO_BUILT_INS = "this version ships no built-in tools; give the agent Tool objects, typed functions or toolsets"
+_NO_BUILT_INS = (
+    "this version ships no built-in tools for files and shells; "
+    "give the agent Tool objects, typed functions or toolsets"
+)
 
 GivenTool: TypeAlias = Tool | Toolset | str
 """One of an agent's ``tools``, once functions have become tools; a string names a built-in tool."""
@@ -101,7 +105,10 @@ class Grants:
                 if item.name in found:
                     raise ConfigurationError(f"agent {agent!r} has two tools named {item.name!r}; rename one")
                 found[item.name] = item
-        self.tools = tuple(item for item in found.values() if item.name not in self._denied)
+        granted = tuple(item for item in found.values() if item.name not in self._denied)
+        self.names = tuple(item.name for item in granted)
+        """The names of what is granted, without what comes from toolsets; also of tools that only a team offers."""
+        self.tools = tuple(item for item in granted if not is_team_placeholder(item))
         """The tools that need no opening, in order: built-in ones, then those that were given."""
         self.toolsets = tuple(item for item in given if not isinstance(item, Tool | str))
         """The toolsets to open."""

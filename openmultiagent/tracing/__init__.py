@@ -6,6 +6,7 @@ loaded here.
 
 from ._content import TraceContent
 from ._logs import add_run_ids
-from ._spans import Tracing, TracingSteps
+from ._spans import OpenSpan, Tracing, TracingSteps
+from ._workflow import TracedTask
 
-__all__ = ["TraceContent", "Tracing", "TracingSteps", "add_run_ids"]
+__all__ = ["OpenSpan", "TraceContent", "TracedTask", "Tracing", "TracingSteps", "add_run_ids"]

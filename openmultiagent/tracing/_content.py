@@ -132,12 +132,14 @@ class ContentCapture:
         messages = source.messages if source.prompt is None else [LLMMessage.user(source.prompt)]
         return self._input(messages, None if call.config is None else call.config.system_prompt)
 
-    def of_result(self, result: AgentRunResult[Any]) -> dict[str, Any]:
+    def of_result(self, result: Any) -> dict[str, Any]:
         """Return the last answer of a run.
 
         Args:
             result: The run's result.
         """
+        if not isinstance(result, AgentRunResult):  # of a team: it has an answer, but no conversation of its own
+            return self._output([TextBlock(text=result.output)], "end_turn") if result.output else {}
         answer = next((message for message in reversed(result.messages) if message.role == "assistant"), None)
         return {} if answer is None else self._output(answer.content, result.stop_reason)
 

@@ -20,9 +20,10 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from .._log import get_logger
+from .._sqlite import patiently, transaction
 from ..errors import ConfigurationError
 from . import _names as names
-from ._span_file import delete_before, oldest_kept_start, open_for_writing, patiently, store_errors, transaction
+from ._span_file import delete_before, oldest_kept_start, open_for_writing, store_errors
 
 __all__ = ["SQLiteSpanExporter"]
 

@@ -60,7 +60,7 @@ class Metrics:
             call: The run.
             call_next: The rest of the run.
         """
-        attributes = {names.OPERATION_NAME: "invoke_agent"}
+        attributes = {names.OPERATION_NAME: "invoke_agent" if call.kind == "agent" else "invoke_workflow"}
         config = call.config
         if config is not None:
             provider = config.provider if config.adapter is None else config.adapter.name

@@ -7,14 +7,12 @@ since what was said may stand in it.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeVar
 
+from .._sqlite import make_private, patiently, transaction
 from ..errors import StoreError
 
 __all__ = [
@@ -22,12 +20,8 @@ __all__ = [
     "oldest_kept_start",
     "open_for_reading",
     "open_for_writing",
-    "patiently",
     "store_errors",
-    "transaction",
 ]
-
-T = TypeVar("T")
 
 _VERSION = 1
 
@@ -35,8 +29,6 @@ _MARK = "openmultiagent_spans"
 """The table whose only row is the version; its name says whose file it is."""
 _BUSY_TIMEOUT = 5.0
 """Seconds that a statement waits for another process that writes."""
-_PAUSE = 0.01
-"""Seconds between two attempts."""
 
 _SCHEMA = (
     f"CREATE TABLE {_MARK} (version INTEGER NOT NULL)",
@@ -78,8 +70,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         StoreError: It cannot be opened, is broken, or is not a file of spans of this version.
     """
     with store_errors(path, "cannot be written"):
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        make_private(path)
         connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         with ExitStack() as on_failure:
             on_failure.callback(connection.close)
@@ -124,49 +115,6 @@ def store_errors(path: Path, what: str) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"the file of spans {path} {what}: {error}") from error
-
-
-def patiently(action: Callable[[], T]) -> T:
-    """Return what an action returns, made again while others keep the file from it.
-
-    SQLite itself waits for others that write, but not for those that just open or close the file.
-
-    Args:
-        action: Must leave nothing behind when it fails.
-
-    Raises:
-        sqlite3.Error: It failed otherwise, or for too long.
-    """
-    deadline = time.monotonic() + _BUSY_TIMEOUT
-    while True:
-        try:
-            return action()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        time.sleep(_PAUSE)
-
-
-class transaction:  # noqa: N801 - a context manager, read as a function
-    """Commits at the end of its block, or takes everything back.
-
-    Args:
-        connection: The file.
-    """
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if kind is None:
-                self._connection.execute("COMMIT")
-        finally:
-            if self._connection.in_transaction:  # some failures have taken it back already
-                self._connection.execute("ROLLBACK")
 
 
 def oldest_kept_start(connection: sqlite3.Connection, max_runs: int) -> int | None:

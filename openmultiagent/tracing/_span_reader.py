@@ -17,9 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from .._sqlite import patiently
 from ..errors import ConfigurationError, StoreError
 from . import _names as names
-from ._span_file import open_for_reading, patiently, store_errors
+from ._span_file import open_for_reading, store_errors
 
 __all__ = ["RunPage", "SpanReader", "StoredRun", "StoredSpan"]
 

@@ -43,8 +43,9 @@ from ._content import ContentCapture, TraceContent
 from ._failures import TOOL_ERROR, run_error_type
 from ._first_chunk import FirstChunk
 from ._metrics import Metrics
+from ._workflow import TracedTask, dependency_links, end_task, plan_attributes, task_attributes
 
-__all__ = ["Tracing", "TracingSteps"]
+__all__ = ["OpenSpan", "Tracing", "TracingSteps"]
 
 _log = get_logger(__name__)
 
@@ -118,7 +119,7 @@ class Tracing:
         return self._tracer
 
     async def run(self, call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
-        """Put the span ``invoke_agent {name}`` around a run.
+        """Put the span ``invoke_agent {name}``, or ``invoke_workflow {name}`` for a team, around a run.
 
         Args:
             call: The run; the ids of the span are put into its ``trace_ids``.
@@ -126,7 +127,8 @@ class Tracing:
         """
         token = enter_run(partial(_log_ids, call))
         try:
-            with self._span(f"invoke_agent {call.name}", SpanKind.INTERNAL, _links(call.identity)) as span:
+            operation = "invoke_agent" if call.kind == "agent" else "invoke_workflow"
+            with self._span(f"{operation} {call.name}", SpanKind.INTERNAL, _links(call.identity)) as span:
                 if span.is_recording():
                     context = span.get_span_context()
                     call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
@@ -186,7 +188,55 @@ class Tracing:
                     self._content.record(span, self._content.of_tool_result, result)
             return result
 
-    def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> _OpenSpan:
+    def task(self, task: TracedTask) -> OpenSpan:
+        """Return the span ``execute_task {title}`` around the work on a task.
+
+        Args:
+            task: The task.
+        """
+        if not self.is_active:
+            return OpenSpan(trace.INVALID_SPAN, self)
+        opened = self._span(f"execute_task {task.title}", SpanKind.INTERNAL, dependency_links(task.depends_on))
+        if opened.span.is_recording():
+            opened.span.set_attributes(task_attributes(task))
+        return opened
+
+    def end_task(self, span: Span, result: AgentRunResult[Any], *, retries: int) -> None:
+        """Say on a task's span what became of it.
+
+        Args:
+            span: What ``task`` returned.
+            result: What the task came to.
+            retries: How often it was tried again.
+        """
+        if span.is_recording():
+            end_task(span, result, retries=retries)
+
+    def plan(self, run_id: str, tasks: int) -> OpenSpan:
+        """Return the span ``prepare_plan`` around the checks and the approval of a plan.
+
+        Args:
+            run_id: The run.
+            tasks: How many tasks the plan has.
+        """
+        if not self.is_active:
+            return OpenSpan(trace.INVALID_SPAN, self)
+        opened = self._span("prepare_plan", SpanKind.INTERNAL)
+        if opened.span.is_recording():
+            opened.span.set_attributes(plan_attributes(run_id, tasks))
+        return opened
+
+    def end_plan(self, span: Span, *, approved: bool) -> None:
+        """Say on a plan's span whether it may be run.
+
+        Args:
+            span: What ``plan`` returned.
+            approved: Whether it may.
+        """
+        if span.is_recording():
+            span.set_attribute(names.PLAN_APPROVED, approved)
+
+    def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> OpenSpan:
         try:
             span = self.tracer.start_span(
                 name, kind=kind, links=links, record_exception=False, set_status_on_exception=False
@@ -194,7 +244,7 @@ class Tracing:
         except Exception as error:  # noqa: BLE001 - isolation boundary: the application's samplers and processors
             self.tell(error)
             span = trace.INVALID_SPAN
-        return _OpenSpan(span, self)
+        return OpenSpan(span, self)
 
     def tell(self, error: Exception) -> None:
         """Log the first failure of what the tracer provider is made of.
@@ -207,23 +257,23 @@ class Tracing:
             _log.error("tracing_failed", error=type(error).__name__)
 
 
-class _OpenSpan:
+class OpenSpan:
     """Has a span current in its block, and ends it."""
 
-    __slots__ = ("_owner", "_span", "_token")
+    __slots__ = ("_owner", "_token", "span")
 
     def __init__(self, span: Span, owner: Tracing) -> None:
-        self._span = span
+        self.span = span
         self._owner = owner
         self._token: Token[Context] | None = None
 
     def __enter__(self) -> Span:
-        if self._span.get_span_context().is_valid:
-            self._token = attach(trace.set_span_in_context(self._span))
-        return self._span
+        if self.span.get_span_context().is_valid:
+            self._token = attach(trace.set_span_in_context(self.span))
+        return self.span
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace_: object) -> None:
-        span = self._span
+        span = self.span
         if self._token is not None:
             detach(self._token)
         try:
@@ -270,9 +320,10 @@ def _links(identity: RunIdentity) -> list[Link] | None:
 
 
 def _run_attributes(call: RunCall) -> dict[str, Any]:
+    is_agent = call.kind == "agent"
     attributes: dict[str, Any] = {
-        names.OPERATION_NAME: "invoke_agent",
-        names.AGENT_NAME: call.name,
+        names.OPERATION_NAME: "invoke_agent" if is_agent else "invoke_workflow",
+        names.AGENT_NAME if is_agent else names.WORKFLOW_NAME: call.name,
         names.RUN_ID: call.identity.run_id,
         names.RUN_ATTEMPT: call.identity.attempt,
     }
@@ -291,12 +342,13 @@ def _end_run(span: Span, result: AgentRunResult[Any]) -> None:
     span.set_attributes(
         {
             names.STATUS: result.status.code,
-            names.STOP_REASON: result.stop_reason,
             names.TOTAL_INPUT: usage.input_tokens,
             names.TOTAL_OUTPUT: usage.output_tokens,
             names.UNKNOWN_CALLS: usage.unknown_calls,
         }
     )
+    if isinstance(result, AgentRunResult):
+        span.set_attribute(names.STOP_REASON, result.stop_reason)
     cause = run_error_type(result)
     if cause is not None:
         span.set_attribute(names.ERROR_TYPE, cause)

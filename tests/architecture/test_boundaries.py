@@ -37,17 +37,30 @@ CATCH_ALL: dict[str, set[str]] = {
     "errors._base": {"_portable"},  # foreign exceptions pickle themselves
     "events": {"EventBus._call", "EventBus._finish"},  # users' listeners
     "messages._copy": {"copy_blocks", "copy_messages"},  # foreign objects copy themselves
+    "orchestrator._delegation": {"_Delegation._recorded"},  # the application's store
+    "orchestrator._gates": {"_asked"},  # users' gates
+    "orchestrator._graph_run": {"GraphRun.remember"},  # the application's store
+    "orchestrator._task_run": {"TaskRun._attempts"},  # what is handed on, which users' types write
+    "orchestrator._team_steps": {"TeamSteps.guard"},  # users' middleware
+    "orchestrator._routing._decision": {"_profiled"},  # users' profilers
+    "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
     "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
-    "outcome": {"_attribute", "_can_pickle", "_text"},  # foreign exceptions describe and pickle themselves
+    "outcome": {"_attribute", "_text", "can_pickle"},  # foreign exceptions describe and pickle themselves
+    "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
+    "team._handlers": {"Handlers.tell"},  # users' functions
+    "tasks._payloads": {"canonical_json"},  # the types of structured answers write themselves
+    "tasks._queue": {"TaskQueue._call"},  # users' handlers
+    "tasks._retry": {"_attempt"},  # anybody's run: a failed attempt
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
+    "testing.conformance._stores": {"StoreCheck.__call__"},  # anybody's store
     "tools._executor": {"_checked_input"},  # users' validators
     "tools._isolation": {"run_isolated"},  # users' tools and gates
     "tools._result": {"as_tool_result", "_checked", "_describe_one", "_validated"},  # what users' tools return
     "tools._schema": {"function_body", "type_schema", "_hints", "_no_schema"},  # the hooks of users' types
     "tools._tool": {"_output_adapter"},  # the hooks of users' types
     "tracing._content": {"ContentCapture.record"},  # users' masks, and blocks of anybody's adapter
-    "tracing._spans": {"Tracing._span", "_OpenSpan.__exit__"},  # the application's samplers and processors
+    "tracing._spans": {"Tracing._span", "OpenSpan.__exit__"},  # the application's samplers and processors
 }
 """The isolation boundaries: functions that may catch everything, since they call what is not ours."""
 

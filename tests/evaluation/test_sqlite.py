@@ -319,7 +319,7 @@ async def test_another_process_reads_while_it_is_being_written(path: Path) -> No
 
 @proves("OBS-73")
 async def test_a_store_that_is_locked_for_too_long_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openmultiagent.evaluation._sqlite._BUSY_TIMEOUT", 0.02)
+    monkeypatch.setattr("openmultiagent._sqlite._BUSY_TIMEOUT", 0.02)
     store = SQLiteEvalStore(path)
     await store.append([record(1)])
     other = sqlite3.connect(path, isolation_level=None)

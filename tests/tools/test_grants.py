@@ -102,9 +102,9 @@ def test_names_that_mean_nothing_are_refused(given: Any, rules: Any, text: str) 
 
 
 @proves("TOL-53")
-@pytest.mark.parametrize("name", [*TOOL_PRESETS["full"], "delegate_to_agent"])
-def test_this_version_has_no_built_in_tools_and_says_so(name: str) -> None:
-    assert not BUILT_IN_TOOLS
+@pytest.mark.parametrize("name", TOOL_PRESETS["full"])
+def test_this_version_has_built_in_tools_for_teams_only_and_says_so(name: str) -> None:
+    assert set(BUILT_IN_TOOLS) == {"delegate_to_agent", "send_message"}
     with pytest.raises(ConfigurationError, match=f"agent 'worker': tools has the name '{name}': this version ships no"):
         granted(name, available=BUILT_IN_TOOLS)
 

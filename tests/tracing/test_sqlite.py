@@ -28,8 +28,8 @@ from openmultiagent import (
     ToolUseBlock,
     tool,
 )
+from openmultiagent._sqlite import patiently
 from openmultiagent.testing import ScriptedAdapter
-from openmultiagent.tracing._span_file import patiently
 from openmultiagent.tracing.sqlite import SpanReader, SQLiteSpanExporter, StoredRun
 from tests.support import proves
 
@@ -385,7 +385,7 @@ def test_what_is_locked_is_tried_again_for_some_time(monkeypatch: pytest.MonkeyP
         return str(outcome)
 
     assert patiently(act) == "done"
-    monkeypatch.setattr("openmultiagent.tracing._span_file._BUSY_TIMEOUT", -1.0)
+    monkeypatch.setattr("openmultiagent._sqlite._BUSY_TIMEOUT", -1.0)
     outcomes.append(locked)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         patiently(act)

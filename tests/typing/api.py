@@ -13,6 +13,7 @@ from openmultiagent import (
     AgentConfig,
     AgentRunResult,
     BeforeRunContext,
+    BusMessage,
     CancelToken,
     ConfigurationError,
     ContentBlock,
@@ -29,6 +30,13 @@ from openmultiagent import (
     Role,
     RunCall,
     RunStatus,
+    Task,
+    TaskQueue,
+    TaskRequirements,
+    TaskSpec,
+    Team,
+    TeamConfig,
+    TeamRunResult,
     TextBlock,
     TextDelta,
     ThinkingConfig,
@@ -44,6 +52,8 @@ from openmultiagent import (
 from openmultiagent.adapters import LLMAdapter, LLMChatOptions, LLMResponse
 from openmultiagent.evaluation import OnlineEvaluation, Score, ScorerContext, scorer
 from openmultiagent.messages import copy_messages
+from openmultiagent.stores import InMemoryStore, MemoryEntry, MemoryStore, RedactingStore, SQLiteStore
+from openmultiagent.team import SharedMemoryEntry
 from openmultiagent.testing import ScriptedAdapter
 
 
@@ -228,3 +238,43 @@ async def structured_output(oma: OpenMultiAgent) -> None:
     assert_type(plain, AgentRunResult[Any])
     numbers = await Agent(AgentConfig("guide", model="m", output_schema=list[int])).run("q")
     assert_type(numbers.structured, list[int] | None)
+
+
+def tasks() -> list[Task]:
+    specs = [
+        TaskSpec("Read", "Read the file.", id="read", requires=TaskRequirements(required_tools=["grep"])),
+        TaskSpec("Look", messages(), depends_on=["Read"], priority="high", metadata={"team": "a", "n": [1, 2]}),
+        TaskSpec("See", [TextBlock.new("What is this?"), {"type": "text", "text": "And this?"}], timeout=10),
+        TaskSpec.of({"title": "Write", "description": "Write it down."}),
+    ]
+    queue = TaskQueue()
+    titles: list[str] = []
+    queue.on("task:ready", lambda task: titles.append(task.title))
+    queue.on("all:complete", titles.clear)
+    queue.add_batch(specs)
+    task = queue.next()
+    if task is not None:
+        assert_type(queue.complete(task.id, "text"), Task)
+        assert_type(task.title, str)
+        assert_type(task.requires, TaskRequirements | None)
+    return queue.list()
+
+
+def team_result(result: TeamRunResult) -> tuple[str, Mapping[str, AgentRunResult[Any]], str]:
+    record = result.tasks[0]
+    assert_type(record.metrics.duration if record.metrics else 0.0, float)
+    return result.final_output, result.agent_results, f"{record.title}: {record.status}"
+
+
+async def teams() -> None:
+    config = TeamConfig("t", agents=[AgentConfig("a"), {"name": "b"}], shared_memory_store=SQLiteStore("state.db"))
+    assert_type(config.roster, tuple[AgentConfig[Any], ...])
+    team = Team(config)
+    assert_type(team.get_agent("a"), AgentConfig[Any] | None)
+    assert_type(team.send_message("user", "a", "x"), BusMessage)
+    assert_type(team.get_unread_messages("a"), list[BusMessage])
+    memory = team.get_shared_memory_instance()
+    if memory is not None:
+        assert_type(await memory.read("a/k"), SharedMemoryEntry | None)
+    store: MemoryStore = RedactingStore(InMemoryStore(), ["x+"])
+    assert_type(await store.list(), list[MemoryEntry])

@@ -33,7 +33,7 @@ _SECONDS = 30.0
 
 
 class ConformanceError(AssertionError):
-    """An adapter does not do what adapters do."""
+    """An adapter does not do what adapters do, or a store what stores do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,468 @@
+"""A run of a team for a goal: who works on it, the plan, the work, and the answer.
+
+Each step is a method that either goes on or returns the result that the run ends with. Invariants: no agent of the team
+runs before its plan is whole, checked and approved; everything that the coordinator used is in the result, whatever
+ended the run; its ``agent_start`` has an ``agent_complete`` on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, cast
+
+import anyio
+
+from ..adapters import LLMChatOptions, LLMResponse
+from ..agent import AgentConfig, AgentFinished, AgentStarted, lease_adapter
+from ..budget import CostEstimateContext
+from ..errors import (
+    InvalidTaskRequirementsError,
+    OpenMultiAgentError,
+    RoutingDeclarationRequiredError,
+)
+from ..messages import LLMMessage, PreparedRunInput, prepare_run_input
+from ..outcome import AgentRunResult, RunStatus, classify_failure, copy_result
+from ..tasks import (
+    AgentSelector,
+    PlanArtifact,
+    RunFailed,
+    RunFailure,
+    RunWarning,
+    Task,
+    TaskExecutionRecord,
+    TaskInput,
+    TaskSpec,
+    TeamRunResult,
+    cancelled_result,
+    copy_failure,
+    create_task,
+    plan_graph,
+    route_for,
+    task_input_text,
+    with_route,
+)
+from ._decide import Stop
+from ._dispatch import dispatch
+from ._gates import ask
+from ._graph_run import Crew, GraphRun
+from ._plan import (
+    COORDINATOR,
+    CoordinatorConfig,
+    CoordinatorPlan,
+    TaskOutcome,
+    as_plan_error,
+    coordinator_agent,
+    coordinator_prompt,
+    decomposition_prompt,
+    goal_input,
+    plan_rules,
+    plan_schema,
+    synthesis_prompt,
+)
+from ._routing import (
+    ExecutionRouter,
+    ExecutionRoutingConfig,
+    LLMTaskProfiler,
+    RoutingBudget,
+    RoutingContext,
+    RoutingDecision,
+    TaskProfiler,
+    check_declared,
+    decide_route,
+    permission_boundaries,
+    roster_summary,
+    uses_consequential_tools,
+)
+from ._team_result import team_result
+from ._team_steps import failed_team_result, stopped_team_result
+
+__all__ = ["GoalRun", "GoalSetup"]
+
+Result = AgentRunResult[Any]
+
+_ROUTER = "semantic-router"
+"""Whose usage that of a profiler is."""
+_ALONE = "short-circuit"
+"""Id of the one task of a run in which a single agent works."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalSetup:
+    """What a call of ``run_team`` says, checked."""
+
+    goal: str | TaskInput
+    settled: RoutingDecision | None
+    """Who works, where nothing is left to decide."""
+    plan_only: bool
+    coordinator: CoordinatorConfig
+    router: ExecutionRouter | None
+    routing: ExecutionRoutingConfig
+    strict_assignees: bool
+    complete: Callable[[AgentConfig], AgentConfig]
+    """Gives an agent the orchestrator's defaults."""
+    check: Callable[[list[Task], dict[str, AgentConfig]], tuple[list[Task], list[dict[str, Any]]]]
+    """Returns the tasks that the agents can do, or raises."""
+
+
+class _Planned(NamedTuple):
+    run: GraphRun
+    decomposition: Result
+
+
+@dataclass(slots=True)
+class GoalRun:
+    """One run of a team for a goal.
+
+    Args:
+        crew: Who works in it.
+        setup: What the call says.
+    """
+
+    crew: Crew
+    setup: GoalSetup
+    decision: RoutingDecision | None = None
+    _has_begun: bool = field(default=False, init=False)
+    """Whether the coordinator's start was told, and its end was not."""
+
+    async def execute(self) -> TeamRunResult:
+        """Do the run and return its result."""
+        cancel = self.crew.cancel
+        if cancel is not None and cancel.cancelled:
+            return self._stopped(Stop("cancelled", "run aborted"))
+        try:
+            ended = await self._route()
+            if ended is not None:
+                return ended
+            if self.decision is not None and self.decision.mode == "single":
+                return await self._alone()
+            return await self._together()
+        finally:
+            if self._has_begun:  # cancelled from outside: told now, since nothing may be awaited any more
+                self._tell_end(self._cancelled_coordinator())
+
+    # --- who works ---------------------------------------------------------------------------------------------------
+
+    async def _route(self) -> TeamRunResult | None:
+        setup, crew = self.setup, self.crew
+        self.decision = setup.settled
+        if setup.settled is not None:
+            return None
+        agents = list(crew.agents.values())
+        left = crew.call.budget.remaining()
+        has_ceiling = left.tokens is not None or left.cost is not None
+        context = RoutingContext(
+            goal=task_input_text(setup.goal),
+            roster=roster_summary(agents),
+            budget=RoutingBudget(left.tokens, left.cost) if has_ceiling else None,
+            cancel=crew.cancel,
+        )
+        outcome = await self._decided(context, agents)
+        if outcome is None:
+            return self._stopped(Stop("cancelled", "run aborted"))
+        self.decision = outcome
+        return self._charged(outcome)
+
+    async def _decided(self, context: RoutingContext, agents: Sequence[AgentConfig]) -> RoutingDecision | None:
+        """Return the decision; None when the run was cancelled meanwhile."""
+        setup, cancel = self.setup, self.crew.cancel
+        found: list[RoutingDecision] = []
+        with nullcontext() if cancel is None else cancel.scope():  # the token's scope swallows its cancellation
+            found.append(
+                await decide_route(
+                    context,
+                    router=setup.router,
+                    config=setup.routing,
+                    make_profiler=self._profiler,
+                    consequential=uses_consequential_tools(agents),
+                    boundaries=permission_boundaries(agents),
+                )
+            )
+        return found[0] if found else None
+
+    def _profiler(self) -> TaskProfiler:
+        setup = self.setup
+        config = coordinator_agent(setup.coordinator, "")
+        if setup.routing.adapter is not None:
+            return LLMTaskProfiler(setup.routing.adapter, model=setup.routing.model)
+        config = setup.complete(config if setup.routing.model is None else config.replace(model=setup.routing.model))
+        return LLMTaskProfiler(_Leased(config, self.crew), model=config.model)
+
+    def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
+        """Charge what the decision used, and end the run if a budget has no room for it, or a declaration is needed."""
+        assessment = outcome.assessment
+        if assessment is None:
+            return None
+        budget = self.crew.call.budget
+        if assessment.profiler_version != "none" or assessment.usage is not None:
+            context = CostEstimateContext(_ROUTER, assessment.model or "", assessment.provider or "", "routing")
+            try:
+                budget.child(_ROUTER).begin(context).settle(assessment.usage)
+            except OpenMultiAgentError as error:  # no room for it, or no price
+                return self._failed(error)
+        overrun = budget.overrun()
+        if overrun is not None:
+            self.crew.inner.tell_overrun(overrun, _ROUTER)
+            return self._failed(overrun)
+        try:
+            check_declared(outcome)
+        except RoutingDeclarationRequiredError as error:
+            return self._failed(error)
+        return None
+
+    # --- one agent ---------------------------------------------------------------------------------------------------
+
+    async def _alone(self) -> TeamRunResult:
+        crew, goal = self.crew, self.setup.goal
+        chosen = AgentSelector().select(task_input_text(goal), list(crew.agents.values())).agent
+        assert chosen is not None  # noqa: S101 - an empty team is never routed to a single agent
+        route = route_for(crew.routing, phase="short-circuit", agent=chosen.name)
+        config = chosen if route is None else with_route(chosen, route)
+        description = goal if isinstance(goal, TaskInput) or goal.strip() else "(the goal is empty)"
+        spec = TaskSpec(f"Short-circuit: {chosen.name}", description, id=_ALONE, assignee=chosen.name)
+        run = GraphRun(crew, [create_task(spec)])
+        task = run.begin(run.queue.list()[0], chosen.name)
+        payload: dict[str, Any] = {"phase": "short-circuit", "goal": task_input_text(goal)}
+        run.emit(AgentStarted, payload, agent=chosen.name, copy=dict)
+        begun, started_at, result = anyio.current_time(), datetime.now(UTC), None
+        try:
+            result = await crew.inner.run(
+                config,
+                _prepared(goal if isinstance(goal, str) else goal.messages()),
+                phase="short-circuit",
+                budget=crew.call.budget.child(chosen.name),
+            )
+        finally:
+            took = anyio.current_time() - begun
+            run.end(
+                task, self._cancelled_coordinator() if result is None else result, started_at=started_at, duration=took
+            )
+        await run.remember(task, result)
+        return team_result(run, goal=goal, routing_decision=self.decision, plan=None)
+
+    # --- a coordinator and the team ----------------------------------------------------------------------------------
+
+    async def _together(self) -> TeamRunResult:
+        setup, crew = self.setup, self.crew
+        payload: dict[str, Any] = {"phase": "decomposition", "goal": task_input_text(setup.goal)}
+        self._emit(AgentStarted, payload, dict)
+        self._has_begun = True
+        decomposition = await self._ask(
+            decomposition_prompt(list(crew.agents.values()), task_input_text(setup.goal)),
+            "coordinator",
+            plan_schema(
+                plan_rules(
+                    list(crew.agents.values()),
+                    strict_assignees=setup.strict_assignees,
+                    max_tasks=setup.coordinator.max_tasks,
+                )
+            ),
+        )
+        if not decomposition.success:
+            return self._without_plan(decomposition)
+        planned = await self._planned(decomposition)
+        if isinstance(planned, TeamRunResult):
+            return planned
+        run = planned.run
+        await dispatch(run)
+        return await self._answered(run, decomposition)
+
+    async def _planned(self, decomposition: Result) -> _Planned | TeamRunResult:
+        """Return the run of a plan that may be worked off, or the result that the run ends with."""
+        setup, crew = self.setup, self.crew
+        plan = cast(CoordinatorPlan, decomposition.structured)
+        tasks = plan_graph([self._with_goal(spec) for spec in plan.tasks])
+        run = GraphRun(crew, tasks)
+        with crew.tracing.plan(crew.call.identity.run_id, len(tasks)) as span:
+            for unknown in plan.unknown_assignees:
+                warning = {
+                    "code": "INVALID_ASSIGNEE",
+                    "task_title": unknown.title,
+                    "assignee": unknown.assignee,
+                    "fallback": "clear-and-schedule",
+                }
+                run.emit(RunWarning, warning, task=unknown.title, copy=dict)
+            try:
+                setup.check(tasks, dict(crew.agents))
+            except InvalidTaskRequirementsError as error:
+                crew.tracing.end_plan(span, approved=False)
+                return self._refused(run, decomposition, error)
+            gate = crew.gates.on_plan_ready
+            if gate is not None or setup.plan_only:  # who does what is a part of what is approved
+                for task_id, agent in crew.scheduler.schedule(tasks, list(crew.agents.values())).items():
+                    run.queue.update(task_id, assignee=agent)
+            answer = None if gate is None else await ask("on_plan_ready", gate, run.queue.list())
+            crew.tracing.end_plan(span, approved=answer is None)
+        if answer is not None:
+            run.stop_with(answer)
+            run.skip_rest()
+            return self._ended(run, decomposition)
+        if setup.plan_only:
+            return self._only_planned(run, decomposition)
+        return _Planned(run, decomposition)
+
+    def _with_goal(self, spec: TaskSpec) -> TaskSpec:
+        """Return a planned task that also has the media and the earlier messages of a structured goal."""
+        goal = self.setup.goal
+        return spec if isinstance(goal, str) else spec.replace(description=goal.with_prompt(spec.text))
+
+    async def _answered(self, run: GraphRun, decomposition: Result) -> TeamRunResult:
+        """Have the coordinator answer the goal from what the tasks came to, unless the run was stopped."""
+        if run.stop is not None and run.stop.status in ("cancelled", "budget_exhausted", "suspended"):
+            return self._ended(run, decomposition)
+        budget = self.crew.call.budget
+        if budget.exhausted() is not None or budget.overrun() is not None:
+            return self._ended(run, decomposition)
+        outcomes = [_outcome(task) for task in run.queue.list()]
+        prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=await self._memory(run))
+        answer = await self._ask(prompt, "synthesis", None)
+        if answer.success:
+            return self._ended(run, answer, final_output=answer.output)
+        failure = RunFailure(
+            message=answer.status.message or answer.output,
+            code="SYNTHESIS_FAILED",
+            error_info=answer.error_info,
+            result=answer,
+        )
+        run.emit(RunFailed, failure, agent=COORDINATOR, copy=copy_failure)
+        return self._ended(
+            run, answer, success=False, status=answer.status, error_info=answer.error_info, error=answer.error
+        )
+
+    async def _memory(self, run: GraphRun) -> str:
+        """Return what the team's memory holds besides the results of the tasks, which the prompt has already."""
+        memory = self.crew.team.memory
+        if memory is None:
+            return ""
+        return await memory.get_summary(without_task_ids=[task.id for task in run.queue.list()])
+
+    # --- the coordinator ---------------------------------------------------------------------------------------------
+
+    async def _ask(self, prompt: str, phase: Any, schema: Any) -> Result:
+        """Run the coordinator once."""
+        setup, crew = self.setup, self.crew
+        agents = list(crew.agents.values())
+        config = coordinator_agent(
+            setup.coordinator, coordinator_prompt(setup.coordinator, agents), output_schema=schema
+        )
+        config = setup.complete(config)
+        route = route_for(crew.routing, phase=phase, agent=COORDINATOR)
+        if route is not None:
+            config = with_route(config, route)
+        return await crew.inner.run(
+            config,
+            _prepared(goal_input(setup.goal, prompt)),
+            phase=phase,
+            budget=crew.call.budget.child(COORDINATOR),
+        )
+
+    def _without_plan(self, decomposition: Result) -> TeamRunResult:
+        """Return the result of a run whose coordinator made no plan."""
+        self._tell_end(decomposition)
+        error, code = decomposition.error, "COORDINATOR_DECOMPOSITION_FAILED"
+        info, status = decomposition.error_info, decomposition.status
+        if info is not None and info.kind == "validation" and error is not None:
+            error = as_plan_error(error)
+            status, info = classify_failure(error, kind="validation")
+            code = "COORDINATOR_PLAN_INVALID"
+        failure = RunFailure(
+            message=status.message or decomposition.output, code=code, error_info=info, result=decomposition
+        )
+        self._emit(RunFailed, failure, copy_failure)
+        return stopped_team_result(
+            self.crew.call,
+            status,
+            info,
+            goal=self.setup.goal,
+            error=error,
+            final_output=status.message or decomposition.output,
+            agent_results={COORDINATOR: decomposition},
+            routing_decision=self.decision,
+        )
+
+    def _refused(self, run: GraphRun, decomposition: Result, error: InvalidTaskRequirementsError) -> TeamRunResult:
+        """Return the result of a run whose plan nobody can work off."""
+        status, info = classify_failure(error, kind="validation")
+        run.stop_with(Stop(status.code, str(error)[:500], info, error))
+        run.skip_rest()
+        failure = RunFailure(message=str(error), code=error.code, error_info=info, issues=tuple(error.issues))
+        run.emit(RunFailed, failure, agent=COORDINATOR, copy=copy_failure)
+        return self._ended(run, decomposition)
+
+    def _only_planned(self, run: GraphRun, decomposition: Result) -> TeamRunResult:
+        tasks = [task.replace(status="pending") for task in run.queue.list()]
+        return self._ended(
+            run,
+            decomposition,
+            success=True,
+            status=RunStatus("ok"),
+            error_info=None,
+            error=None,
+            plan_only=True,
+            tasks=tuple(TaskExecutionRecord(task=task) for task in tasks),
+            plan=PlanArtifact.of_tasks(tasks, goal=self.setup.goal),
+            metrics=None,
+            final_output="",
+        )
+
+    def _ended(self, run: GraphRun, coordinator: Result, **fields: Any) -> TeamRunResult:
+        """Return the result of a run that had a plan, and tell the end of the coordinator."""
+        self._tell_end(coordinator)
+        result = team_result(run, goal=self.setup.goal, routing_decision=self.decision, **fields)
+        return result.replace(agent_results={COORDINATOR: coordinator, **result.agent_results})
+
+    def _tell_end(self, result: Result) -> None:
+        if self._has_begun:
+            self._has_begun = False
+            self._emit(AgentFinished, copy_result(result) if self.crew.bus.has_listeners else result, copy_result)
+
+    def _cancelled_coordinator(self) -> Result:
+        return cancelled_result(identity=self.crew.inner.identity)
+
+    def _stopped(self, stop: Stop) -> TeamRunResult:
+        status = RunStatus(stop.status, stop.reason)
+        return stopped_team_result(
+            self.crew.call, status, stop.error_info, goal=self.setup.goal, routing_decision=self.decision
+        )
+
+    def _failed(self, error: Exception) -> TeamRunResult:
+        return failed_team_result(
+            self.crew.call, error, kind=None, goal=self.setup.goal, routing_decision=self.decision
+        )
+
+    def _emit(self, kind: Any, payload: Any, copy: Any) -> None:
+        bus = self.crew.bus
+        if bus.has_listeners:
+            bus.emit(kind(agent=COORDINATOR, payload=payload, copy=copy))
+        else:
+            bus.skip()
+
+
+def _prepared(given: str | list[LLMMessage]) -> PreparedRunInput:
+    """Return an input that was checked when it was read; messages belong to nobody else."""
+    return prepare_run_input(given) if isinstance(given, str) else PreparedRunInput(given, structured=True)
+
+
+def _outcome(task: Task) -> TaskOutcome:
+    status = "completed" if task.status == "completed" else "failed" if task.status == "failed" else "skipped"
+    return TaskOutcome(task.title, cast(Any, status), task.result or "", task.assignee)
+
+
+class _Leased:
+    """An adapter that is leased for each call: it may be made, and closed, by the orchestrator."""
+
+    def __init__(self, config: AgentConfig, crew: Crew) -> None:
+        self._config = config
+        self._crew = crew
+        self.name = config.provider or "default" if config.adapter is None else config.adapter.name
+
+    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        """Make one call with an adapter of its own."""
+        lease = lease_adapter(self._config, self._crew.inner.adapters)
+        try:
+            return await lease.adapter.chat(messages, options)
+        finally:
+            if lease.owned:
+                await lease.aclose()

@@ -1,0 +1,161 @@
+"""Runs of agents inside a run: the coordinator, workers, and those that a worker delegates to.
+
+Each has a fresh agent, a scope of its own below the run's in the ledger, and a span below the one that is current.
+Neither user run middleware nor evaluation stand around it: those are for what an entry point was called for. Not here:
+progress events, which tell of tasks and phases, not of single attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any
+
+from ..adapters import AdapterOwner
+from ..agent import AgentConfig, BudgetExceeded, EventSink, RunCall, RunEnvironment, RunNext, execute_agent
+from ..budget import BudgetError, BudgetScope
+from ..cancellation import CancelToken
+from ..events import Event, EventBus
+from ..identity import RunIdentity, RunLink
+from ..messages import PreparedRunInput
+from ..outcome import AgentRunResult
+from ._execute import Machinery
+
+__all__ = ["InnerRuns"]
+
+Result = AgentRunResult[Any]
+
+
+class InnerRuns:
+    """Runs agents for one run.
+
+    Args:
+        machinery: What the orchestrator has.
+        call: The run that they belong to.
+        bus: Its progress events.
+        cancel: Stops it.
+        sink: Where the events of its stream go, if there is one.
+    """
+
+    def __init__(
+        self,
+        machinery: Machinery,
+        call: RunCall,
+        bus: EventBus,
+        *,
+        cancel: CancelToken | None = None,
+        sink: EventSink | None = None,
+    ) -> None:
+        self._machinery = machinery
+        self._call = call
+        self._bus = bus
+        self._cancel = cancel
+        self._sink = sink
+        self._steps = machinery.tracing.steps()
+        self._has_told_overrun = False
+        # Without spans and metrics nothing stands around an inner run: its log lines carry the ids of the whole run.
+        self._around = self._steps.run if machinery.tracing.is_active or len(self._steps.run) > 1 else ()
+
+    @cached_property
+    def identity(self) -> RunIdentity:
+        """Who the run is, with the ids of its span."""
+        return self._call.trace_ids.fill(self._call.identity)
+
+    @property
+    def adapters(self) -> AdapterOwner:
+        """Lends adapters, and keeps them between runs if it wants to."""
+        return self._machinery.adapters
+
+    async def run(
+        self,
+        config: AgentConfig,
+        source: PreparedRunInput,
+        *,
+        phase: str,
+        budget: BudgetScope,
+        task: str | None = None,
+        links: Sequence[RunLink] = (),
+    ) -> Result:
+        """Run a fresh agent and return its result.
+
+        Args:
+            config: The agent, with the orchestrator's defaults.
+            source: Its input, which nobody changes.
+            phase: What it is for, in the usage report.
+            budget: Its own scope, below the run's.
+            task: Id of the task that it works on, if any.
+            links: What its span is linked to.
+        """
+        call, around = self._call, self._around
+        identity = RunIdentity(call.identity.run_id, call.identity.attempt, links=tuple(links))
+        inner = RunCall(
+            kind="agent",
+            name=config.name,
+            identity=identity,
+            budget=budget,
+            source=source,
+            config=config,
+            trace_ids=None if around else call.trace_ids,
+        )
+        operation: RunNext = partial(self._core, inner, phase, task)
+        for step in reversed(around):
+            operation = partial(step, inner, operation)
+        budget.start()
+        result = await operation()
+        self.tell_overrun(result.error, config.name, task)
+        self.tell_overrun(call.budget.overrun(), config.name, task)
+        return result
+
+    def environment(
+        self, budget: BudgetScope, *, phase: str, task: str | None = None, identity: RunIdentity | None = None
+    ) -> RunEnvironment:
+        """Return the surroundings of an inner run.
+
+        Args:
+            budget: Its own scope.
+            phase: What it is for.
+            task: Id of the task that it works on, if any.
+            identity: The run's identity, if it is known already.
+        """
+        machinery, sink = self._machinery, self._sink
+        return RunEnvironment(
+            self.identity if identity is None else identity,
+            budget,
+            phase=phase,
+            model_middleware=machinery.model_middleware,
+            tool_middleware=machinery.tool_middleware,
+            model_tracing=self._steps.model,
+            tool_tracing=self._steps.tool,
+            on_tool_call=machinery.on_tool_call,
+            toolsets=machinery.toolsets,
+            sink=sink if sink is None or task is None else partial(_labelled, sink, task),
+            cancel=self._cancel,
+            metadata=self._call.metadata,
+        )
+
+    def tell_overrun(self, error: BaseException | None, agent: str | None, task: str | None = None) -> None:
+        """Emit ``budget_exceeded`` for an agent that reached a limit: each time for its own, once for the run's.
+
+        Args:
+            error: What ended the agent, or the run's own overrun.
+            agent: Name of the agent whose call it was.
+            task: Id of the task that it works on, if any.
+        """
+        if not isinstance(error, BudgetError):
+            return
+        run = self._call.budget
+        if error.agent == run.name and (run.overrun() or run.exhausted()) is not None:
+            if self._has_told_overrun:
+                return
+            self._has_told_overrun = True
+        self._bus.emit(BudgetExceeded(agent=agent, task=task, payload=error))
+
+    async def _core(self, call: RunCall, phase: str, task: str | None) -> Result:
+        assert call.config is not None  # noqa: S101 - `run` gives every inner call its agent
+        environment = self.environment(call.budget, phase=phase, task=task)
+        return await execute_agent(call.config, call.source.copy(), environment, self._machinery.adapters)
+
+
+async def _labelled(sink: EventSink, task: str, event: Event[Any]) -> None:
+    event.task = task
+    await sink(event)

@@ -1,0 +1,66 @@
+"""Deciding who works on a goal: one agent, or a coordinator and the team."""
+
+from ._decision import (
+    HYBRID_VERSION,
+    ExecutionRoutingConfig,
+    as_routing_config,
+    assess,
+    check_declared,
+    decide_route,
+    permission_boundaries,
+    settled_route,
+    uses_consequential_tools,
+)
+from ._profiler import LLMTaskProfiler, TaskProfiler, TaskProfilerResult, as_profile
+from ._records import (
+    FailurePolicy,
+    RosterSummaryEntry,
+    RouteMode,
+    RouterFallback,
+    RouteSource,
+    RoutingAssessment,
+    RoutingBudget,
+    RoutingContext,
+    RoutingDecision,
+    TaskProfile,
+)
+from ._router import (
+    DeterministicRouter,
+    ExecutionRouter,
+    RoutingDeadline,
+    ask_router,
+    check_router,
+    roster_summary,
+)
+
+__all__ = [
+    "HYBRID_VERSION",
+    "DeterministicRouter",
+    "ExecutionRouter",
+    "ExecutionRoutingConfig",
+    "FailurePolicy",
+    "LLMTaskProfiler",
+    "RosterSummaryEntry",
+    "RouteMode",
+    "RouteSource",
+    "RouterFallback",
+    "RoutingAssessment",
+    "RoutingBudget",
+    "RoutingContext",
+    "RoutingDeadline",
+    "RoutingDecision",
+    "TaskProfile",
+    "TaskProfiler",
+    "TaskProfilerResult",
+    "as_profile",
+    "as_routing_config",
+    "ask_router",
+    "assess",
+    "check_declared",
+    "check_router",
+    "decide_route",
+    "permission_boundaries",
+    "roster_summary",
+    "settled_route",
+    "uses_consequential_tools",
+]

@@ -1,0 +1,236 @@
+"""One task at work: its prompt, its attempts, and what becomes of what they come to.
+
+Invariants: it never raises into its task group, but for a cancellation from outside; whatever happens, the run is told
+what the task has come to, and its slot is given back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import anyio
+
+from ..agent import AgentConfig
+from ..budget import BudgetScope, Limits
+from ..messages import PreparedRunInput, prepare_run_input
+from ..outcome import AgentRunResult, classify_failure
+from ..tasks import (
+    DependencyResult,
+    ModelRoute,
+    Task,
+    TaskRetried,
+    TaskRetry,
+    cancelled_result,
+    dependency_context,
+    execute_with_retry,
+    failed_result,
+    route_for,
+    worker_input,
+    worker_prompt,
+)
+from ..tracing import TracedTask
+from ._delegation import with_team_tools
+from ._graph_run import GraphRun
+
+__all__ = ["TaskRun"]
+
+Result = AgentRunResult[Any]
+
+
+class TaskRun:
+    """The work on one task.
+
+    Args:
+        run: The run that it belongs to.
+        task: The task, in progress.
+        agent: Who does it.
+    """
+
+    __slots__ = ("_agent", "_begun", "_budget", "_mark_read", "_retries", "_run", "_task")
+
+    def __init__(self, run: GraphRun, task: Task, agent: AgentConfig) -> None:
+        self._run = run
+        self._task = task
+        self._agent = agent
+        self._retries = 0
+        self._begun = time.monotonic()
+        self._mark_read: Callable[[], None] = _nothing
+        """Takes the messages in the prompt for read."""
+        self._budget = run.crew.call.budget.child(agent.name, _limits_of(task, agent))
+
+    async def execute(self) -> None:
+        """Do the task."""
+        run, task = self._run, self._task
+        result: Result | None = None
+        try:
+            result = await (self._traced() if run.is_traced else self._attempts())
+            if result.success:
+                self._mark_read()
+            await run.remember(task, result)
+        finally:
+            run.crew.slots.release()
+            if result is None:  # cancelled from outside: told here and now, since nothing may be awaited any more
+                result = self._counted(cancelled_result(identity=run.crew.inner.identity))
+            took = time.monotonic() - self._begun
+            run.finish(task, result, started_at=task.updated_at, duration=took, retries=self._retries)
+
+    async def _traced(self) -> Result:
+        run, task = self._run, self._task
+        traced = TracedTask(
+            run_id=run.crew.call.identity.run_id,
+            id=task.id,
+            title=task.title,
+            agent=self._agent.name,
+            priority=task.priority,
+            role=task.role,
+            metadata=task.metadata,
+            depends_on=[run.spans[each] for each in task.depends_on if each in run.spans],
+        )
+        with run.crew.tracing.task(traced) as span:
+            run.spans[task.id] = span.get_span_context()
+            result = await self._attempts()
+            run.crew.tracing.end_task(span, result, retries=self._retries)
+            return result
+
+    async def _attempts(self) -> Result:
+        run, cancel = self._run, self._run.crew.cancel
+        attempts: list[_Attempts] = []
+        try:
+            with nullcontext() if cancel is None else cancel.scope():
+                attempts.append(_Attempts(self, await self._input()))
+        except Exception as error:  # noqa: BLE001 - isolation boundary: what cannot be handed on fails the task
+            return failed_result(error, identity=run.crew.inner.identity)
+        if not attempts:  # the team's store was slower than the cancellation of the run
+            return cancelled_result(None if cancel is None else cancel.reason, identity=run.crew.inner.identity)
+        result = await execute_with_retry(
+            attempts[0].next,
+            self._task,
+            self._tell_retry,
+            sleep=self._sleep,
+            cancel=cancel,
+            identity=run.crew.inner.identity,
+        )
+        overrun = self._budget.overrun()
+        if overrun is None or result.status.code == "budget_exhausted":
+            return result
+        status, info = classify_failure(overrun)
+        run.crew.inner.tell_overrun(overrun, self._agent.name, self._task.id)
+        return result.replace(success=False, status=status, stop_reason="budget", error_info=info, error=overrun)
+
+    def _counted(self, result: Result) -> Result:
+        """Return a result that was made without its agent, with what the agent had used until then."""
+        return result.replace(token_usage=self._budget.usage, usage_report=self._budget.usage_report())
+
+    async def _sleep(self, delay: float) -> None:
+        """Wait before another attempt, but not for longer than the run has time."""
+        left = self._budget.remaining().seconds
+        await anyio.sleep(delay if left is None else min(delay, left))
+
+    async def _input(self) -> PreparedRunInput:
+        run, task, team = self._run, self._task, self._run.crew.team
+        context = memory = ""
+        if task.memory_scope == "all" and team.memory is not None:
+            memory = await team.memory.get_summary(without_task_ids=task.depends_on)
+        if task.depends_on:
+            context = dependency_context(self._dependencies(), task.dependency_payload)
+        unread = team.unread(self._agent.name)
+        self._mark_read = unread.mark_read
+        prompt = worker_prompt(
+            task.spec,
+            context=context,
+            memory=memory,
+            team=run.crew.preamble.get(self._agent.name, ""),
+            messages=unread.text,
+        )
+        given = worker_input(task.spec, prompt)
+        return prepare_run_input(given) if isinstance(given, str) else PreparedRunInput(given, structured=True)
+
+    def _dependencies(self) -> list[DependencyResult]:
+        run = self._run
+        others = [run.queue[each] for each in self._task.depends_on]
+        return [
+            DependencyResult(
+                title=other.title,
+                agent=other.assignee,
+                result=run.results.get(other.id),
+                has_schema=_has_schema(run, other.assignee),
+            )
+            for other in others
+        ]
+
+    def _tell_retry(self, retry: TaskRetry) -> None:
+        self._retries += 1
+        self._run.emit(TaskRetried, retry, agent=self._agent.name, task=self._task.id)
+
+    # --- for the attempts --------------------------------------------------------------------------------------------
+
+    async def attempt(self, route: ModelRoute | None, source: PreparedRunInput, *, is_only: bool) -> Result:
+        """Run the agent once.
+
+        Args:
+            route: The model to use instead of the agent's own.
+            source: Its input.
+            is_only: Whether there will be no other attempt, which would need the usage of this one apart.
+        """
+        run, task = self._run, self._task
+        config = run.variant(self._agent, route, task.timeout)
+        budget: BudgetScope = self._budget if is_only else self._budget.child(config.name)
+        config = with_team_tools(run, task, config, budget)
+        return await run.crew.inner.run(config, source, phase="worker", budget=budget, task=task.id)
+
+    def routes(self) -> tuple[ModelRoute | None, ...]:
+        """Return the models to try, each after a failure of the one before; None is the agent's own."""
+        run, task = self._run, self._task
+        route = route_for(
+            run.crew.routing, phase="worker", agent=self._agent.name, task=task, leaf=run.is_leaf(task.id)
+        )
+        if route is None:
+            return (None,)
+        suitable = run.crew.suits(task, self._agent)
+        return tuple(each for each in route.routes if suitable(each)) or (None,)
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether there may be more than one attempt."""
+        return self._task.max_retries > 0
+
+
+class _Attempts:
+    """The attempts at a task, one after the other; each may have another model."""
+
+    def __init__(self, work: TaskRun, source: PreparedRunInput) -> None:
+        self._work = work
+        self._source = source
+        self._routes = work.routes()
+        self._place = 0
+
+    async def next(self) -> Result:
+        """Make the next attempt."""
+        work = self._work
+        result = await work.attempt(self._routes[self._place], self._source, is_only=not work.is_retried)
+        info = result.error_info
+        # Only a provider that may do better later is a reason for another one; its other faults would be theirs, too.
+        if info is not None and info.kind == "provider" and info.retryable and self._place + 1 < len(self._routes):
+            self._place += 1
+        return result
+
+
+def _has_schema(run: GraphRun, agent: str | None) -> bool:
+    config = run.crew.agents.get(agent or "")
+    return config is not None and config.output_schema is not None
+
+
+def _limits_of(task: Task, agent: AgentConfig) -> Limits | None:
+    """Return what one task may use: of the limits of the task and of its agent the narrower ones."""
+    own, further = task.max_token_budget, agent.max_token_budget
+    if own is None and further is None and task.max_cost_budget is None:
+        return None
+    tokens = min((each for each in (own, further) if each is not None), default=None)
+    return Limits(tokens=tokens, cost=task.max_cost_budget)
+
+
+def _nothing() -> None:
+    """Stand for what is not to be done."""
