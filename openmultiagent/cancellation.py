@@ -61,17 +61,22 @@ class CancelToken:
     async def wait(self) -> None:
         """Wait until ``cancel`` is called."""
         event = anyio.Event()
-        with self._subscribed(event.set):
+        with self.subscribed(event.set):
             await event.wait()
 
     @contextmanager
     def scope(self) -> Iterator[CancelScope]:
         """Open a cancel scope that ``cancel`` cancels; ``cancelled_caught`` says whether it stopped something."""
-        with CancelScope() as scope, self._subscribed(scope.cancel):
+        with CancelScope() as scope, self.subscribed(scope.cancel):
             yield scope
 
     @contextmanager
-    def _subscribed(self, function: Callable[[], object]) -> Iterator[None]:
+    def subscribed(self, function: Callable[[], object]) -> Iterator[None]:
+        """Have a plain function called, on the current loop, when ``cancel`` is called; at once if it has been.
+
+        Args:
+            function: Must not raise or block, and may be called twice.
+        """
         post = loop_poster()
         with self._lock:
             key, self._next_key = self._next_key, self._next_key + 1

@@ -194,7 +194,7 @@ def test_a_loop_that_has_ended_does_not_hinder_the_others(backend: str) -> None:
     stopped = threading.Event()
 
     async def leave_open() -> None:
-        subscription = token._subscribed(lambda: None)
+        subscription = token.subscribed(lambda: None)
         subscription.__enter__()
         stranded.append(subscription)
 

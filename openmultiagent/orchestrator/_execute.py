@@ -22,6 +22,7 @@ from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
 from ..tracing import Tracing
 from ._progress import Progress
 from ._steps import RunSteps, copy_middleware_result
+from ._stopping import MiddlewareStop
 
 __all__ = ["Machinery", "execute"]
 
@@ -85,11 +86,15 @@ async def execute(
 
     steps = RunSteps(bus, environment, has_middleware=bool(machinery.middleware))
     operation: RunNext = partial(core, call)
+    around: tuple[RunMiddleware, ...] = (*tracing.run, steps.progress, steps.budget, steps.guard)
     if machinery.middleware:
+        stop = None if cancel is None else MiddlewareStop(cancel, core, environment)
         user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
-        operation = partial(compose_run(user, core), call)
+        operation = partial(compose_run(user, core if stop is None else stop.core), call)
+        if stop is not None:
+            around = (*tracing.run, steps.progress, steps.budget, stop.around, steps.guard)
     # Our own steps only look at the call, so they all share it; evaluation runs the application's sampler.
-    for step in reversed((*tracing.run, steps.progress, steps.budget, steps.guard)):
+    for step in reversed(around):
         operation = partial(step, call, operation)
     if machinery.evaluation.is_active:
         operation = partial(machinery.evaluation.around, call.fork(), operation)
