@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import ConfigurationError, InvalidMessageError
 from ._dialects import DIALECTS, Dialect, Finding, HistoryDialect, HistoryFaultCode, HistoryWalk, Place
+from ._explain_messages import takes_messages
 from ._images import ImageBlock
 from ._input import Conversation
 from ._models import (
@@ -83,6 +84,7 @@ def check_history(
     return [ids.explain(found[key]) for key in sorted(found)]
 
 
+@takes_messages
 def require_valid_history(messages: Sequence[LLMMessage], dialect: HistoryDialect) -> None:
     """Refuse a conversation that a provider would refuse; for adapters, before a request is written.
 
@@ -117,11 +119,16 @@ def suspended_ids(ids: Collection[str]) -> frozenset[str]:
         ids: The ids.
 
     Raises:
-        ConfigurationError: They are one string, which would be taken for one id per character.
+        ConfigurationError: They are no collection of ids, or one string, which would be taken for one id per character.
     """
     if isinstance(ids, str):
         raise ConfigurationError("suspended must be a collection of the ids of calls, got a string; put it into a list")
-    return frozenset(ids)
+    try:
+        return frozenset(ids)
+    except TypeError:
+        raise ConfigurationError(
+            f"suspended must be a collection of the ids of calls, got {type(ids).__name__}; put them into a list"
+        ) from None
 
 
 def is_signed(block: ReasoningBlock) -> bool:
@@ -164,10 +171,10 @@ def _read(messages: object) -> list[LLMMessage]:
     return read_messages(as_list(messages, "messages"), "messages")
 
 
-def _chosen(dialect: str) -> Sequence[str]:
+def _chosen(dialect: object) -> Sequence[str]:
     if dialect == "any":
         return tuple(DIALECTS)
-    if dialect not in DIALECTS:
+    if not isinstance(dialect, str) or dialect not in DIALECTS:
         raise ConfigurationError(f"unknown dialect {dialect!r:.100}; known are {', '.join(DIALECTS)}, any")
     return (dialect,)
 
