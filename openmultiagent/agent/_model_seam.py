@@ -17,6 +17,7 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from .._middleware import compose
+from .._shown import shown
 from ..adapters import FallbackResponse, LLMAdapter, LLMResponse, ModelCall, ModelMiddleware, ModelNext, StreamSink
 from ..budget import CostEstimateContext, PendingCall
 from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
@@ -151,8 +152,8 @@ class ModelSeam:
             if isinstance(content, list) and (usage is None or isinstance(usage, TokenUsage)):
                 return response
         self.adapter_error = LLMProtocolError(
-            f"adapter {self._adapter.name!r} must return an LLMResponse with a list of blocks, and with a TokenUsage "
-            f"or None, got {response!r:.100}",
+            f"adapter {shown(self._adapter.name)} must return an LLMResponse with a list of blocks, and with a "
+            f"TokenUsage or None, got {shown(response)}",
             provider=self._adapter.name,
             retryable=False,
         )

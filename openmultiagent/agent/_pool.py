@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from .._log import get_logger
+from .._shown import shown
 from ..budget import BudgetScope
 from ..cancellation import CancelToken
 from ..errors import ConfigurationError
@@ -265,7 +266,7 @@ class AgentPool:
         member = self._members.get(name)
         if member is None:
             known = ", ".join([*self._members][:_MAX_NAMES]) or "none"
-            raise ConfigurationError(f"agent {name!r:.200} is not registered in this pool; registered: {known}")
+            raise ConfigurationError(f"agent {shown(name, 200)} is not registered in this pool; registered: {known}")
         return member
 
     def _refuse_when_shut_down(self) -> None:
@@ -326,7 +327,7 @@ class AgentPool:
 
 def _check_cap(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"max_concurrency must be an integer of 1 or more, got {value!r:.100}")
+        raise ConfigurationError(f"max_concurrency must be an integer of 1 or more, got {shown(value)}")
 
 
 def _copied(given: AgentRunInput) -> Conversation:
@@ -337,7 +338,7 @@ def _prepared(item: object, index: int) -> PoolRun:
     if isinstance(item, tuple) and len(item) == 2:
         item = PoolRun(item[0], item[1])
     if not isinstance(item, PoolRun):
-        raise ConfigurationError(f"runs[{index}] must be a PoolRun, or an agent's name and an input, got {item!r:.100}")
+        raise ConfigurationError(f"runs[{index}] must be a PoolRun, or an agent's name and an input, got {shown(item)}")
     return PoolRun(item.agent, _copied(item.input), cancel=item.cancel, on_event=item.on_event)
 
 

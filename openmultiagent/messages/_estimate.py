@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._explain_messages import takes_message, takes_messages
 from ._images import ImageBlock
@@ -83,7 +84,9 @@ def is_approaching_limit(messages: Sequence[LLMMessage], limit: int, margin: flo
     """
     for name, value in (("limit", limit), ("margin", margin)):
         if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise ConfigurationError(f"is_approaching_limit: {name} must be a finite number above 0, got {value!r}")
+            raise ConfigurationError(
+                f"is_approaching_limit: {name} must be a finite number above 0, got {shown(value)}"
+            )
     try:
         most = int(limit * margin)
     except OverflowError:  # a whole number beyond all floats

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._copy import copy_messages
 from ._explain_messages import takes_messages
@@ -39,9 +40,11 @@ def truncate_messages(
         InvalidMessageError: Something in the conversation is no valid message.
     """
     if type(keep) is not int or keep < 0:
-        raise ConfigurationError(f"truncate_messages: keep must be a whole number of at least 0, got {keep!r}")
+        raise ConfigurationError(f"truncate_messages: keep must be a whole number of at least 0, got {shown(keep)}")
     if not isinstance(preserve_system, bool):
-        raise ConfigurationError(f"truncate_messages: preserve_system must be True or False, got {preserve_system!r}")
+        raise ConfigurationError(
+            f"truncate_messages: preserve_system must be True or False, got {shown(preserve_system)}"
+        )
     lead = leading_system_messages(messages) if preserve_system else 0
     kept = [*messages[:lead], *messages[_cut(messages, lead, keep) :]]
     return copy_messages(kept)

@@ -27,6 +27,7 @@ LEVELS = (
         "_log",
         "_patterns",
         "_quick",
+        "_shown",
         "errors",
         "_spec",
         "redaction",
