@@ -27,6 +27,7 @@ from ._agent import Agent
 from ._environment import RunEnvironment
 from ._events import AgentStreamEvent
 from ._execution import failed_result
+from ._inside import Inside
 
 __all__ = ["AgentPool", "PoolRun", "PoolStatus"]
 
@@ -71,11 +72,12 @@ class PoolStatus:
 class _Member:
     """A registered agent, and the lock that lets it run one thing at a time."""
 
-    __slots__ = ("agent", "lock")
+    __slots__ = ("agent", "inside", "lock")
 
     def __init__(self, agent: Agent[Any]) -> None:
         self.agent = agent
         self.lock = anyio.Lock(fast_acquire=True)
+        self.inside = Inside()
 
 
 class AgentPool:
@@ -100,6 +102,7 @@ class AgentPool:
         self._active = 0
         self._pending = 0
         self._drained: anyio.Event | None = None
+        self._inside = Inside()
         self._is_shut_down = False
         self._next = 0
         for agent in agents:
@@ -177,12 +180,14 @@ class AgentPool:
             on_event: As for ``PoolRun``.
 
         Raises:
-            ConfigurationError: There is no agent of that name, or the pool has been shut down.
+            ConfigurationError: There is no agent of that name, the pool has been shut down, or the call comes from
+                inside a run of that agent, which it would wait for.
             InvalidMessageError: The input is no conversation. All are raised by the call itself.
         """
         self._refuse_when_shut_down()
         member = self._member(name)
-        return self._run(member.agent, member.lock, PoolRun(name, _copied(input), cancel=cancel, on_event=on_event))
+        _refuse_from_inside(member)
+        return self._run(member.agent, member, PoolRun(name, _copied(input), cancel=cancel, on_event=on_event))
 
     def run_ephemeral(
         self,
@@ -249,14 +254,24 @@ class AgentPool:
         return self._run_all([_prepared(item, index) for index, item in enumerate(runs)])
 
     async def drain(self) -> None:
-        """Wait until every run that was asked for has ended, those that wait included."""
+        """Wait until every run that was asked for has ended, those that wait included.
+
+        Raises:
+            ConfigurationError: It is called inside a run of this pool, and would wait for itself.
+        """
+        self._refuse_waiting_inside("drain")
         while self._pending:
             if self._drained is None:
                 self._drained = anyio.Event()
             await self._drained.wait()
 
     async def shutdown(self) -> None:
-        """Refuse new runs from now on, wait for those that there are, and reset the agents, which stay registered."""
+        """Refuse new runs from now on, wait for those that there are, and reset the agents, which stay registered.
+
+        Raises:
+            ConfigurationError: It is called inside a run of this pool, and would wait for itself; nothing has happened.
+        """
+        self._refuse_waiting_inside("shutdown")
         self._is_shut_down = True
         await self.drain()
         for agent in self.list():
@@ -273,6 +288,13 @@ class AgentPool:
         if self._is_shut_down:
             raise ConfigurationError("this pool has been shut down and takes no more runs; make another one")
 
+    def _refuse_waiting_inside(self, what: str) -> None:
+        if self._inside.is_here:
+            raise ConfigurationError(
+                f"AgentPool.{what} was called inside a run of the same pool, and would wait for itself; call it from "
+                "outside"
+            )
+
     async def _run_all(self, runs: Sequence[PoolRun]) -> Results:
         results: dict[int, Result] = {}
 
@@ -282,7 +304,7 @@ class AgentPool:
             try:
                 member = self._member(run.agent)
                 kind = "framework"
-                results[index] = await self._run(member.agent, member.lock, run)
+                results[index] = await self._run(member.agent, member, run)
             except Exception as error:  # noqa: BLE001 - isolation boundary: a failing run does not touch the others
                 results[index] = _failed(run, error, kind)
 
@@ -291,14 +313,18 @@ class AgentPool:
                 await group.start(run_one, index, run)
         return [results[index] for index in range(len(runs))]
 
-    async def _run(self, agent: Agent[Any], lock: anyio.Lock | None, run: PoolRun) -> Result:
+    async def _run(self, agent: Agent[Any], member: _Member | None, run: PoolRun) -> Result:
+        if member is not None:
+            _refuse_from_inside(member)  # it may be awaited elsewhere than it was called
+        lock = None if member is None else member.lock
         self._pending += 1
         try:
             if not await self._acquire(lock, run.cancel):
                 return await agent.run(run.input, cancel=run.cancel)  # the token is cancelled: it ends at once
             self._active += 1
             try:
-                return await _result(agent, run)
+                with self._inside.entered(), nullcontext() if member is None else member.inside.entered():
+                    return await _result(agent, run)
             finally:
                 self._active -= 1
                 self._slots.release()
@@ -323,6 +349,14 @@ class AgentPool:
                 if not is_acquired and lock is not None:
                     lock.release()
         return is_acquired
+
+
+def _refuse_from_inside(member: _Member) -> None:
+    if member.inside.is_here:
+        raise ConfigurationError(
+            f"agent {member.agent.name!r} has one run at a time in this pool, and this call comes from inside "
+            "that run: it would wait for itself; use run_ephemeral, or Agent.run"
+        )
 
 
 def _check_cap(value: object) -> None:
