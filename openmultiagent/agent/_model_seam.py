@@ -22,6 +22,7 @@ from ..adapters import FallbackResponse, LLMAdapter, LLMResponse, ModelCall, Mod
 from ..budget import CostEstimateContext, PendingCall
 from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
 from ..usage import TokenUsage
+from ._attempts import ModelAttempts
 from ._config import AgentConfig
 from ._environment import RunEnvironment
 from ._meter import RequestMeter
@@ -60,7 +61,12 @@ class ModelSeam:
             return await self._budgeted(call)
         # Composed for each call: a chain kept here would be a cycle of references, and every run be left to the
         # garbage collector.
-        return await compose(self._user, self._budgeted)(call)
+        if call.sink is None:
+            return await compose(self._user, self._budgeted)(call)
+        attempts = ModelAttempts(call.sink, self._budgeted)
+        response = await compose(self._user, attempts.make)(call)
+        await attempts.settle(response)
+        return response
 
     async def _budgeted(self, call: ModelCall) -> LLMResponse:
         # An adapter without a checkpoint of its own would make, and charge for, a call that nobody wants any more.

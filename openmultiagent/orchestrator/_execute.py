@@ -13,7 +13,7 @@ from typing import Any
 
 from .._middleware import compose_run, isolate_results
 from ..adapters import AdapterOwner, ModelMiddleware
-from ..agent import AgentConfig, EventSink, RunCall, RunEnvironment, RunMiddleware, RunNext, execute_agent
+from ..agent import AgentConfig, EventSink, RunAttempts, RunCall, RunEnvironment, RunMiddleware, RunNext, execute_agent
 from ..cancellation import CancelToken
 from ..evaluation import EvaluationSink
 from ..events import EventBus
@@ -75,14 +75,21 @@ async def execute(
             tool_tracing=tracing.tool,
             on_tool_call=machinery.on_tool_call,
             toolsets=machinery.toolsets,
-            sink=sink,
             cancel=cancel,
             metadata=this.metadata,
         )
 
-    async def core(this: RunCall) -> Result:
+    # User middleware may run the agent several times.
+    attempts = RunAttempts(sink, call.name) if machinery.middleware and sink is not None else None
+
+    async def run(this: RunCall, to: EventSink | None) -> Result:
+        surroundings = environment(this)
+        surroundings.sink = to
         # A fresh agent: its conversation, tools and adapter lease belong to this call alone.
-        return await execute_agent(config, this.source.copy(), environment(this), machinery.adapters)
+        return await execute_agent(config, this.source.copy(), surroundings, machinery.adapters)
+
+    async def core(this: RunCall) -> Result:
+        return await (run(this, sink) if attempts is None else attempts.make(partial(run, this)))
 
     steps = RunSteps(bus, environment, has_middleware=bool(machinery.middleware))
     operation: RunNext = partial(core, call)
