@@ -6,7 +6,7 @@ agent inside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -79,7 +79,6 @@ async def execute(
             metadata=this.metadata,
         )
 
-    # User middleware may run the agent several times.
     attempts = RunAttempts(sink, call.name) if machinery.middleware and sink is not None else None
 
     async def run(this: RunCall, to: EventSink | None) -> Result:
@@ -96,8 +95,7 @@ async def execute(
     around: tuple[RunMiddleware, ...] = (*tracing.run, steps.progress, steps.budget, steps.guard)
     if machinery.middleware:
         stop = None if cancel is None else MiddlewareStop(cancel, core, environment)
-        user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
-        operation = partial(compose_run(user, core if stop is None else stop.core), call)
+        operation = partial(_with_user_middleware(machinery, core if stop is None else stop.core), call)
         if stop is not None:
             around = (*tracing.run, steps.progress, steps.budget, stop.around, steps.guard)
     # Our own steps only look at the call, so they all share it; evaluation runs the application's sampler.
@@ -106,3 +104,9 @@ async def execute(
     if machinery.evaluation.is_active:
         operation = partial(machinery.evaluation.around, call.fork(), operation)
     return await machinery.progress.serve_while(bus, operation)
+
+
+def _with_user_middleware(
+    machinery: Machinery, core: Callable[[RunCall], Awaitable[Result]]
+) -> Callable[[RunCall], Awaitable[Result]]:
+    return compose_run([isolate_results(step, copy_middleware_result) for step in machinery.middleware], core)
