@@ -2,7 +2,7 @@
 
 Layout; a module imports from lines above its own and, on its own line, from names to its left::
 
-    words         _version _log _patterns _quick _shown errors _spec redaction messages usage identity outcome
+    words         _version _log _patterns _quick _shown errors _spec redaction messages usage identity outcome receipt
     mechanics     _detached cancellation egress budget events _middleware
     ports         adapters tools
     agents        agent tracing evaluation
@@ -90,6 +90,7 @@ from .messages import (
 )
 from .orchestrator import OpenMultiAgent, ProgressEvent
 from .outcome import AgentRunResult, ErrorInfo, RunStatus, ToolCallRecord
+from .receipt import ExecutedTool, ExecutionReceipt, build_execution_receipt
 from .tools import Tool, ToolCall, ToolContext, ToolMiddleware, ToolResult, tool
 from .usage import TokenUsage, UsageEntry
 
@@ -115,6 +116,8 @@ __all__ = [
     "EgressReason",
     "ErrorInfo",
     "Event",
+    "ExecutedTool",
+    "ExecutionReceipt",
     "FileBlock",
     "ImageBlock",
     "ImageDetail",
@@ -181,5 +184,6 @@ __all__ = [
     "UsageEntry",
     "WrapUp",
     "__version__",
+    "build_execution_receipt",
     "tool",
 ]

@@ -205,6 +205,7 @@ class Agent(Generic[T]):
     ) -> AgentRunResult[T]:
         environment = RunEnvironment(new_identity(run_id), BudgetScope(self.name, self._limits))
         environment.sink, environment.cancel, environment.toolsets = sink, cancel, self._toolsets
+        environment.budget.start()
         self._running += 1
         ended: AgentState = "error"
         try:

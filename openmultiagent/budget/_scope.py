@@ -220,6 +220,10 @@ class BudgetScope:
         self.charge(tool_calls=1)
         return None
 
+    def elapsed(self) -> float | None:
+        """Return the seconds since ``start``; None before it."""
+        return None if self.started is None else time.monotonic() - self.started
+
     def usage_report(self) -> tuple[UsageEntry, ...]:
         """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""
         return tuple(

@@ -43,6 +43,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
     "outcome": {"_attribute", "_can_pickle", "_text"},  # foreign exceptions describe and pickle themselves
+    "receipt": {"build_execution_receipt"},  # results that somebody made
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
     "tools._executor": {"_checked_input"},  # users' validators
     "tools._isolation": {"run_isolated"},  # users' tools and gates

@@ -35,6 +35,7 @@ LEVELS = (
         "usage",
         "identity",
         "outcome",
+        "receipt",
     ),
     ("_detached", "cancellation", "egress", "budget", "events", "_middleware"),
     ("stores", "approvals", "adapters", "tools"),
