@@ -2,7 +2,7 @@
 
 Layout; a module imports from lines above its own and, on its own line, from names to its left::
 
-    words         _version _log _patterns _quick errors _spec redaction messages usage identity outcome
+    words         _version _log _patterns _quick _shown errors _spec redaction messages usage identity outcome receipt
     mechanics     _sqlite _detached cancellation egress budget events _middleware
     ports         stores adapters tools
     agents        agent tracing evaluation
@@ -91,6 +91,7 @@ from .messages import (
 )
 from .orchestrator import CoordinatorConfig, OpenMultiAgent, ProgressEvent, TeamDone, TeamStream
 from .outcome import AgentRunResult, ErrorInfo, RunStatus, ToolCallRecord
+from .receipt import ExecutedTool, ExecutionReceipt, build_execution_receipt
 from .tasks import (
     ApprovalRequested,
     ModelRoutingPolicy,
@@ -142,6 +143,8 @@ __all__ = [
     "EgressReason",
     "ErrorInfo",
     "Event",
+    "ExecutedTool",
+    "ExecutionReceipt",
     "FileBlock",
     "ImageBlock",
     "ImageDetail",
@@ -231,5 +234,6 @@ __all__ = [
     "UsageEntry",
     "WrapUp",
     "__version__",
+    "build_execution_receipt",
     "tool",
 ]

@@ -7,15 +7,17 @@ mapping.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from threading import RLock
-from typing import Any, TypeVar, dataclass_transform
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Strict, TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs
 
+from ._shown import shown
 from .errors import ConfigurationError, OpenMultiAgentError
 
 __all__ = ["from_mapping", "spec"]
@@ -26,6 +28,8 @@ _VALIDATORS: dict[type[Any], Any] = {}
 """One for each specification class, so their number is that of the classes."""
 _BUILDING = RLock()
 
+_SCALARS = (str, int, float, bool)
+_CONTAINERS = (tuple, list, dict, set, frozenset, Sequence, Mapping)
 _CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -58,7 +62,7 @@ def from_mapping(cls: type[T], value: Mapping[str, Any]) -> T:
     """
     for key in value:
         if not isinstance(key, str):
-            raise ConfigurationError(f"{cls.__name__}: keys must be field names, got {key!r}")
+            raise ConfigurationError(f"{cls.__name__}: keys must be field names, got {shown(key)}")
     return cls(**value)
 
 
@@ -82,19 +86,47 @@ def _validator(cls: type[Any]) -> Any:
     validator = _VALIDATORS.get(cls)
     if validator is None:
         with _BUILDING:  # several threads may make their first instance at the same time
+            _take_scalars_as_they_are(cls)
             validator = _VALIDATORS.setdefault(cls, TypeAdapter(cls).validator)
     return validator
+
+
+def _take_scalars_as_they_are(cls: type[Any]) -> None:
+    """Have pydantic refuse bytes as a text, True as 1 and "5" as a number, which would hide a mistake.
+
+    Its own strict mode would also refuse a list for a tuple, and a mapping for a specification.
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    for item in fields(cls):
+        item.type = _strict(hints[item.name])
+
+
+def _strict(hint: Any) -> Any:
+    if hint in _SCALARS:
+        return Annotated[hint, Strict()]
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        if any(type(item).__name__ == "SkipValidation" for item in parts[1:]):
+            return hint
+        return Annotated[(_strict(parts[0]), *parts[1:])]
+    if origin in (Union, UnionType):
+        return Union[tuple(map(_strict, parts))]  # noqa: UP007 - made of parts
+    if origin in _CONTAINERS:
+        return GenericAlias(origin, tuple(map(_strict, parts)))
+    if getattr(hint, "__pydantic_config__", None) is _CONFIG and hint not in _VALIDATORS:
+        _take_scalars_as_they_are(hint)  # a specification within a specification
+    return hint
 
 
 def _unknown(cls: type[Any], key: str, names: list[str]) -> str:
     hints: Mapping[str, str] = getattr(cls, "__unknown_fields__", {})
     if key in hints:
-        return f"{cls.__name__} has no field {key!r}: {hints[key]}"
+        return f"{cls.__name__} has no field {shown(key)}: {hints[key]}"
     import difflib  # noqa: PLC0415 - import time
 
     near = difflib.get_close_matches(key, names, n=1)
-    advice = f"did you mean {near[0]!r}?" if near else f"its fields are {', '.join(names)}"
-    return f"{cls.__name__} has no field {key!r}; {advice}"
+    advice = f"did you mean {shown(near[0])}?" if near else f"its fields are {', '.join(names)}"
+    return f"{cls.__name__} has no field {shown(key)}; {advice}"
 
 
 def _as_configuration_error(cls: type[Any], error: ValidationError) -> OpenMultiAgentError:

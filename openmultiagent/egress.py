@@ -17,6 +17,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from ._patterns import lazy_pattern
+from ._shown import shown
 from .errors import ConfigurationError, EgressPolicyError
 
 __all__ = [
@@ -60,7 +61,7 @@ class EgressPolicy:
 
     def __post_init__(self) -> None:
         if self.mode not in ("offline", "allowlist"):
-            raise _invalid(f"mode must be 'offline' or 'allowlist', got {self.mode!r:.100}")
+            raise _invalid(f"mode must be 'offline' or 'allowlist', got {shown(self.mode)}")
         if self.mode == "offline":
             if self.allowed_origins is not None:
                 raise _invalid("mode 'offline' takes no 'allowed_origins'; use mode 'allowlist' to name origins")
@@ -118,7 +119,7 @@ def normalize_egress_policy(policy: object) -> EgressPolicy | None:
         return policy
     if not isinstance(policy, Mapping):
         raise _invalid(f"it must be an EgressPolicy or a mapping with 'mode', got {type(policy).__name__}")
-    extra = [repr(key)[:100] for key in policy if key not in _FIELDS]
+    extra = [shown(key) for key in policy if key not in _FIELDS]
     if extra:
         raise _invalid(f"it has no field {', '.join(extra)}; its fields are 'mode' and 'allowed_origins'")
     given: Mapping[str, Any] = policy
@@ -210,7 +211,7 @@ def _narrowed(first: EgressPolicy, second: EgressPolicy) -> EgressPolicy:
 def _listed_origin(value: object, index: int) -> str:
     where = f"allowed_origins[{index}]"
     if not isinstance(value, str) or not value.strip():
-        raise _invalid(f"{where} must be an origin such as 'https://api.openai.com', got {value!r:.100}")
+        raise _invalid(f"{where} must be an origin such as 'https://api.openai.com', got {shown(value)}")
     try:
         host, origin = _parsed(value)
         parts = urlsplit(value)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ._patterns import lazy_pattern
 from ._quick import quick_init
+from ._shown import shown
 from .errors import ConfigurationError
 
 __all__ = [
@@ -129,7 +130,7 @@ def validate_run_id(run_id: object) -> str:
         got = f"{len(run_id)} characters" if isinstance(run_id, str) else type(run_id).__name__
         raise ConfigurationError(f"run_id must be a string of between 1 and {_MAX_RUN_ID} characters, got {got}")
     if not run_id.isprintable():
-        raise ConfigurationError(f"run_id must have printable characters only, got {run_id!r}")
+        raise ConfigurationError(f"run_id must have printable characters only, got {shown(run_id)}")
     return run_id
 
 
@@ -165,9 +166,9 @@ def copy_metadata(metadata: Mapping[str, MetadataValue] | None) -> dict[str, Met
 
 def _metadata_key(key: object) -> str:
     if not isinstance(key, str) or _METADATA_KEY.fullmatch(key) is None:
-        raise ConfigurationError(f"metadata key {key!r} must match [a-z0-9_.]{{1,64}}")
+        raise ConfigurationError(f"metadata key {shown(key)} must match [a-z0-9_.]{{1,64}}")
     if key.startswith(_RESERVED_PREFIX) or key == "_overridden":
-        raise ConfigurationError(f"metadata key {key!r} is reserved; choose another name")
+        raise ConfigurationError(f"metadata key {shown(key)} is reserved; choose another name")
     return key
 
 
@@ -175,7 +176,7 @@ def _metadata_value(key: str, value: object) -> MetadataValue:
     if isinstance(value, list | tuple):
         items = [_metadata_scalar(key, item) for item in value]
         if len({type(item) for item in items}) > 1:
-            raise ConfigurationError(f"metadata[{key!r}] must be a list of values of one type")
+            raise ConfigurationError(f"metadata[{shown(key)}] must be a list of values of one type")
         return items  # type: ignore[return-value]  # one type throughout, checked above
     return _metadata_scalar(key, value)
 
@@ -183,14 +184,14 @@ def _metadata_value(key: str, value: object) -> MetadataValue:
 def _metadata_scalar(key: str, value: object) -> str | int | float | bool:
     if isinstance(value, str):
         if _LONE_SURROGATE.search(value) is not None:
-            raise ConfigurationError(f"metadata[{key!r}] must be well-formed Unicode: it has a lone surrogate")
+            raise ConfigurationError(f"metadata[{shown(key)}] must be well-formed Unicode: it has a lone surrogate")
         return value[:_MAX_METADATA_TEXT]
     if isinstance(value, int):
         if -_INT64 <= value < _INT64:  # a bool passes, too
             return value
-        raise ConfigurationError(f"metadata[{key!r}] must be an integer of at most 64 bits; write it as a string")
+        raise ConfigurationError(f"metadata[{shown(key)}] must be an integer of at most 64 bits; write it as a string")
     if isinstance(value, float) and math.isfinite(value):
         return value
     raise ConfigurationError(
-        f"metadata[{key!r}] must be a string, a finite number, a boolean or a list of these, got {value!r:.100}"
+        f"metadata[{shown(key)}] must be a string, a finite number, a boolean or a list of these, got {shown(value)}"
     )

@@ -179,6 +179,10 @@ class AgentRunResult(Generic[T]):
     metadata: dict[str, MetadataValue] | None = None
     """The metadata that the caller gave."""
     flags: tuple[str, ...] = ()
+    agent: str = ""
+    """Name of the agent."""
+    duration: float | None = field(default=None, compare=False)
+    """Seconds for the whole run."""
 
     def replace(self, **changes: Any) -> AgentRunResult[T]:
         """Return the result with some fields changed.
@@ -207,6 +211,8 @@ class AgentRunResult(Generic[T]):
             "error_info": None if self.error_info is None else self.error_info.to_dict(),
             "metadata": copy_metadata(self.metadata),
             "flags": list(self.flags),
+            "agent": self.agent,
+            "duration": self.duration,
         }
 
     @classmethod

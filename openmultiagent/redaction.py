@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
 from typing import Any
 
 from ._patterns import lazy_pattern
@@ -19,6 +18,8 @@ __all__ = ["REDACTED", "is_sensitive_name", "redact_sensitive_object", "redact_s
 REDACTED = "[redacted]"
 """What stands in the place of a secret."""
 
+_MAX_PASSES = 16
+"""A text that still changes then is masked whole; only peculiar extra patterns bring that about."""
 _MAX_DEPTH = 100
 """Containers nested deeper than messages may be are replaced whole."""
 
@@ -107,8 +108,17 @@ def redact_sensitive_text(text: str, extra_patterns: Sequence[str | re.Pattern[s
         text: Any text; it may be JSON, a URL, a header, a log line or prose.
         extra_patterns: Further regular expressions whose every match is a secret. Their speed is their author's matter.
     """
-    if not text:
-        return text
+    # A placeholder is a new neighbour of what stood beside the secret, and that may look like a secret now: "Bearer x"
+    # in which the letters in front of it are gone.
+    for _ in range(_MAX_PASSES):
+        cleaned = _one_pass(text, extra_patterns)
+        if cleaned == text:
+            return text
+        text = cleaned
+    return REDACTED
+
+
+def _one_pass(text: str, extra_patterns: Sequence[str | re.Pattern[str]]) -> str:
     text = _PRIVATE_KEY.sub(REDACTED, text)
     text = _BEARER.sub(rf"\1{REDACTED}", text)
     if _HINT.search(text) is not None:
@@ -116,15 +126,29 @@ def redact_sensitive_text(text: str, extra_patterns: Sequence[str | re.Pattern[s
     text = _LITERAL.sub(REDACTED, text)
     text = _USER_INFO.sub(f"://{REDACTED}@", text)
     for pattern in extra_patterns:
-        text = re.sub(pattern, _mask_match, text)
+        text = "".join(_without_matches(text, pattern))
     return text
 
 
-def _mask_match(match: re.Match[str]) -> str:
-    start, end = match.span()
-    # A match within a placeholder is left, and so is an empty one: a second pass changes nothing.
-    around = match.string.rfind(REDACTED, max(0, end - len(REDACTED)), start + len(REDACTED))
-    return match.group() if start == end or around != -1 else REDACTED
+def _without_matches(text: str, pattern: str | re.Pattern[str]) -> Iterator[str]:
+    done = 0
+    for match in re.finditer(pattern, text):
+        start, end = match.span()
+        if start == end or text.rfind(REDACTED, max(0, end - len(REDACTED)), start + len(REDACTED)) != -1:
+            continue  # a match of nothing, or within a placeholder: that is never taken apart
+        start, end = max(done, _edge(text, start, 0)), _edge(text, end, len(REDACTED))
+        if start < end:
+            yield text[done:start]
+            yield REDACTED
+            done = end
+    yield text[done:]
+
+
+def _edge(text: str, position: int, offset: int) -> int:
+    """Return the position, or the edge of the placeholder that it is in the middle of."""
+    reach = len(REDACTED) - 1
+    found = text.find(REDACTED, max(0, position - reach), position + reach)
+    return position if found == -1 else found + offset
 
 
 def _without_assigned_secrets(text: str) -> Iterator[str]:
@@ -225,11 +249,11 @@ def _redacted(value: Any, clean: Callable[[str], str], seen: dict[int, Any], dep
 def _redact_container(value: Any, clean: Callable[[str], str], seen: dict[int, Any], depth: int) -> None:
     made: Any
     if isinstance(value, Mapping):
-        made = {}
+        made, names = {}, _Names(clean)
         seen[id(value)] = (value, made)  # keeps the value alive, and with it the meaning of its id
         for key, item in value.items():
             sensitive = isinstance(key, str) and is_sensitive_name(key)
-            made[_free_key(key, clean, made)] = REDACTED if sensitive else _redacted(item, clean, seen, depth)
+            made[names.free(key, made)] = REDACTED if sensitive else _redacted(item, clean, seen, depth)
     elif isinstance(value, list):
         made = []
         seen[id(value)] = (value, made)
@@ -240,7 +264,20 @@ def _redact_container(value: Any, clean: Callable[[str], str], seen: dict[int, A
         seen[id(value)] = (value, made)
 
 
-def _free_key(key: Any, clean: Callable[[str], str], taken: Mapping[Any, Any]) -> Any:
-    if not isinstance(key, str) or (masked := clean(key)) == key:
-        return key
-    return next(name for number in count(1) if (name := masked if number == 1 else f"{masked} ({number})") not in taken)
+class _Names:
+    """The names of the keys of one mapping, different for different keys."""
+
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        self._clean = clean
+        self._last: dict[str, int] = {}
+
+    def free(self, key: Any, taken: Mapping[Any, Any]) -> Any:
+        if not isinstance(key, str):
+            return key
+        name = masked = self._clean(key)
+        while name in taken:
+            number = self._last[masked] = self._last.get(masked, 1) + 1
+            name = f"{masked} ({number})"
+            if self._clean(name) != name:  # an extra pattern takes the number for a secret
+                name = masked + REDACTED * (number - 1)
+        return name

@@ -507,7 +507,9 @@ def test_nothing_is_kept_for_a_call_that_was_not_sent() -> None:
 def test_a_provider_that_keeps_to_nothing_is_found_out() -> None:
     root = hard(tokens=100)
     root.reserve(call(), input_tokens=30, max_tokens=20).settle(tokens(101))
-    assert isinstance(root.overrun(), TokenBudgetExceededError)
+    error = root.overrun()
+    assert isinstance(error, TokenBudgetExceededError)
+    assert (error.tokens_used, error.budget) == (101, 100)
 
 
 @proves("BUD-32", "BUD-10")

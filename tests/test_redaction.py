@@ -401,6 +401,69 @@ def test_a_second_pass_changes_nothing(text: str) -> None:
     assert redact_sensitive_text(once) == once
 
 
+EXTRA_PATTERNS = [
+    *[
+        "us.r",
+        "[a-z]{3}",
+        "e",
+        r"\d+",
+        "Be",
+        r"\]",
+        "a.*k",
+        "r ",
+        "=",
+        r"\b",
+        r"(?<=\])\w",
+        r"\w(?=\[)",
+        "^.",
+        ".$",
+        r"\W+",
+    ],
+    re.compile("BEARER", re.IGNORECASE),
+]
+
+
+@proves("RED-22", "RED-23")
+@settings(max_examples=500)
+@given(
+    st.lists(fragments, max_size=10).map("".join) | st.text(alphabet='aeru1 =[]-"', max_size=20),
+    st.lists(st.sampled_from(EXTRA_PATTERNS), min_size=1, max_size=3),
+)
+@example("userBearer abcdefgh12", ["us.r"])
+@example("1token=.", ["^."])
+@example("Cookie:=;", ["="])
+@example("password=é)}", [".$"])
+@example("12345678", [r"\b\d{4}"])
+def test_a_second_pass_with_extra_patterns_changes_nothing(text: str, patterns: list[str | re.Pattern[str]]) -> None:
+    once = redact_sensitive_text(text, patterns)
+    assert redact_sensitive_text(once, patterns) == once
+
+
+@proves("RED-22")
+@pytest.mark.parametrize(
+    ("text", "pattern", "expected"),
+    [
+        ("a[redacted]b", r"a\[", "[redacted]b"),
+        ("a[redacted]b", r"d\]b", "a[redacted]"),
+        ("a[redacted]b[redacted]c", r"\]b\[", "a[redacted]c"),
+        ("a[redacted]b", r"a.*b", "[redacted]"),
+        ("a[redacted]b", "red", "a[redacted]b"),
+        ("[redacted][redacted]", r"\]\[", "[redacted]"),
+        ("a[redacted]b", r"a\[|\]b", "[redacted][redacted]"),
+    ],
+)
+def test_an_extra_pattern_takes_no_placeholder_apart(text: str, pattern: str, expected: str) -> None:
+    assert redact_sensitive_text(text, [pattern]) == expected
+
+
+@proves("RED-23", "RED-24")
+@pytest.mark.timeout(10)
+def test_a_text_that_never_settles_is_masked_whole() -> None:
+    patterns = [r"(?<!\w)\d{4}"]  # each placeholder makes the next four digits a match
+    assert redact_sensitive_text("1234" * (LENGTH // 4), patterns) == REDACTED
+    assert redact_sensitive_text("x 1234" * 3, patterns) == "x [redacted]" * 3
+
+
 @proves("RED-15", "RED-23")
 @settings(max_examples=200)
 @given(
@@ -591,6 +654,29 @@ def test_what_lies_too_deep_is_masked_whole() -> None:
 def test_redacting_data_twice_changes_nothing(data: Any) -> None:
     once = redact_sensitive_object(data, ["us.r"])
     assert redact_sensitive_object(once, ["us.r"]) == once
+
+
+@proves("RED-42")
+@pytest.mark.parametrize("patterns", [[], [r"\d+"], [r"\(2\)"]])
+def test_keys_stay_different_whatever_is_taken_already(patterns: list[str]) -> None:
+    key = "sk-" + "a" * 20
+    data = {REDACTED: 0, key + "1": 1, key + "2": 2, f"{REDACTED} (2)": 3, f"{REDACTED} (3)": 4, key + "3": 5}
+    once = redact_sensitive_object(data, patterns)
+    assert list(once.values()) == list(data.values())
+    assert redact_sensitive_object(once, patterns) == once
+
+
+@proves("RED-42")
+def test_a_key_that_looks_masked_does_not_displace_one_that_was() -> None:
+    once = redact_sensitive_object({"sk-" + "a" * 20: 1, REDACTED: 2})
+    assert once == {REDACTED: 1, f"{REDACTED} (2)": 2}
+
+
+@proves("RED-43")
+@pytest.mark.timeout(10)  # linear time is below a second, the square of it minutes
+def test_many_keys_that_are_secrets_take_linear_time() -> None:
+    data = {f"sk-{'a' * 20}{number}": number for number in range(20_000)}
+    assert list(redact_sensitive_object(data).values()) == list(data.values())
 
 
 @proves("RED-44")

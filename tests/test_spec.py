@@ -3,17 +3,27 @@
 import copy
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, FrozenInstanceError, field, replace
 from typing import Annotated, Any, ClassVar
 
 import pytest
 from pydantic import Field
 
+from openmultiagent import AgentConfig, OpenMultiAgent
 from openmultiagent._spec import from_mapping, spec
 from openmultiagent.adapters import ModelSettings, ThinkingConfig
+from openmultiagent.budget import Limits
 from openmultiagent.errors import ConfigurationError, InvalidMessageError
+from openmultiagent.evaluation import OnlineEvaluation, scorer
+from openmultiagent.tracing import TraceContent
 from tests.support import proves
+
+
+@spec
+class Drink:
+    name: str
+    litres: float = 0.5
 
 
 @spec
@@ -24,6 +34,10 @@ class Recipe:
     _: KW_ONLY
     temperature: Annotated[float, Field(gt=0)] | None = None
     steps: tuple[str, ...] = ()
+    portions: Annotated[int, Field(ge=1)] = 1
+    amounts: Mapping[str, float] | None = None
+    is_hot: bool = True
+    goes_with: Drink | None = None
     hook: Callable[..., object] | None = None
     secret: str | None = field(default=None, repr=False)
 
@@ -99,6 +113,78 @@ def test_values_are_not_shown() -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@proves("RUN-35")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"name": b"x"}, "name: "),
+        ({"name": bytearray(b"x")}, "name: "),
+        ({"temperature": True}, "temperature: "),
+        ({"temperature": "90"}, "temperature: "),
+        ({"portions": True}, "portions: "),
+        ({"portions": 2.0}, "portions: "),
+        ({"portions": "2"}, "portions: "),
+        ({"is_hot": 1}, "is_hot: "),
+        ({"is_hot": "yes"}, "is_hot: "),
+        ({"steps": [b"cut"]}, "steps.0: "),
+        ({"amounts": {"salt": True}}, "amounts.salt: "),
+        ({"amounts": {b"salt": 1}}, "amounts"),
+        ({"goes_with": {"name": b"tea"}}, "goes_with.name: "),
+        ({"goes_with": {"name": "tea", "litres": True}}, "goes_with.litres: "),
+    ],
+)
+def test_nothing_is_taken_for_something_else(arguments: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigurationError, match="Recipe is invalid") as caught:
+        Recipe(**{"name": "soup", **arguments})
+    assert f": {expected}" in str(caught.value)
+
+
+@proves("RUN-35")
+def test_what_stands_for_itself_is_taken() -> None:
+    class Word(str):
+        __slots__ = ()
+
+    recipe = Recipe(Word("soup"), temperature=90, amounts={"salt": 1}, goes_with={"name": "tea", "litres": 1})  # type: ignore[arg-type]
+    assert type(recipe.name) is str
+    assert (recipe.temperature, recipe.amounts, recipe.goes_with) == (90.0, {"salt": 1.0}, Drink("tea", 1.0))
+
+
+@proves("RUN-35")
+@pytest.mark.parametrize(
+    ("make", "field_name"),
+    [
+        (lambda: AgentConfig(b"x"), "name"),  # type: ignore[arg-type]
+        (lambda: AgentConfig("x", model=b"m"), "model"),  # type: ignore[arg-type]
+        (lambda: AgentConfig("x", system_prompt=b"m"), "system_prompt"),  # type: ignore[arg-type]
+        (lambda: AgentConfig("x", api_key=b"m"), "api_key"),  # type: ignore[arg-type]
+        (lambda: AgentConfig("x", max_turns=True), "max_turns"),
+        (lambda: AgentConfig("x", timeout=True), "timeout"),
+        (lambda: AgentConfig("x", call_timeout="5"), "call_timeout"),  # type: ignore[arg-type]
+        (lambda: AgentConfig("x", disallowed_tools=[b"a"]), "disallowed_tools"),  # type: ignore[list-item]
+        (lambda: AgentConfig("x", settings={"temperature": True}), "temperature"),  # type: ignore[arg-type]
+        (lambda: AgentConfig("x", loop_detection={"max_repetitions": True}), "max_repetitions"),  # type: ignore[arg-type]
+        (lambda: AgentConfig("x", context_strategy={"type": "sliding-window", "max_turns": True}), "max_turns"),  # type: ignore[arg-type]
+        (lambda: ModelSettings(stop=(b"x",)), "stop"),  # type: ignore[arg-type]
+        (lambda: ModelSettings(parallel_tool_calls=1), "parallel_tool_calls"),  # type: ignore[arg-type]
+        (lambda: ModelSettings(seed=True), "seed"),
+        (lambda: ThinkingConfig(budget_tokens=True), "budget_tokens"),
+        (lambda: Limits(tokens=True), "tokens"),
+        (lambda: Limits(seconds=True), "seconds"),
+        (lambda: OnlineEvaluation([len], sample=True), "sample"),
+        (lambda: OnlineEvaluation([len], max_queue=True), "max_queue"),
+        (lambda: TraceContent(max_chars=512.0), "max_chars"),  # type: ignore[arg-type]
+        (lambda: OpenMultiAgent(default_model=b"m"), "default_model"),  # type: ignore[arg-type]
+        (lambda: OpenMultiAgent(default_provider=""), "default_provider"),
+        (lambda: OpenMultiAgent(max_token_budget=True), "tokens"),
+        (lambda: scorer(timeout=True), "timeout"),
+        (lambda: scorer(timeout="5"), "timeout"),  # type: ignore[call-overload]
+    ],
+)
+def test_the_field_is_named_everywhere(make: Callable[[], object], field_name: str) -> None:
+    with pytest.raises(ConfigurationError, match=field_name):
+        make()
+
+
 @proves("RUN-31")
 def test_too_many_positional_arguments_are_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="Recipe is invalid"):
@@ -110,7 +196,13 @@ def test_too_many_positional_arguments_are_a_configuration_error() -> None:
     ("key", "expected"),
     [
         ("temprature", "Recipe has no field 'temprature'; did you mean 'temperature'?"),
-        ("zzz", "Recipe has no field 'zzz'; its fields are name, temperature, steps, hook, secret"),
+        (
+            "zzz",
+            (
+                "Recipe has no field 'zzz'; its fields are name, temperature, steps, portions, "
+                "amounts, is_hot, goes_with, hook, secret"
+            ),
+        ),
         ("heat", "Recipe has no field 'heat': write temperature=... in degrees"),
     ],
 )

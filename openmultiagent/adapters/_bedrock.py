@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from .._patterns import lazy_pattern
+from .._shown import shown
 from ..egress import EgressPolicy
 from ..errors import AdapterError, ConfigurationError, LLMAuthenticationError
 from ..messages import LLMMessage
@@ -81,7 +82,7 @@ class BedrockAdapter(WireAdapter):
         now: Callable[[], datetime] = _now,
     ) -> None:
         if _REGION.fullmatch(region) is None:
-            raise ConfigurationError(f"{name}: region must be a name such as us-east-1, got {region!r:.100}")
+            raise ConfigurationError(f"{name}: region must be a name such as us-east-1, got {shown(region)}")
         address = base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
         super().__init__(
             name=name,

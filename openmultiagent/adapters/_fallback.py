@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import anyio
 
+from .._shown import shown
 from ..errors import AdapterError, ConfigurationError, LLMCallTimeoutError, LLMProtocolError
 from ..messages import LLMMessage, ReasoningBlock, TextBlock, ToolUseBlock, copy_blocks, copy_messages
 from ._fallback_trail import Failure, FallbackResponse, Trail
@@ -206,7 +207,7 @@ class _Link:
         self.resting_until = -math.inf
 
     def __str__(self) -> str:
-        return self.adapter.name if self.model is None else f"{self.adapter.name} {self.model!r}"
+        return self.adapter.name if self.model is None else f"{self.adapter.name} {shown(self.model)}"
 
     def options(self, options: LLMChatOptions) -> LLMChatOptions:
         return options if self.model is None else replace(options, model=self.model)
@@ -225,7 +226,7 @@ class _Link:
         if isinstance(response, LLMResponse):
             return response
         name = self.adapter.name
-        text = f"adapter {name!r} must return an LLMResponse, got {response!r:.100}"
+        text = f"adapter {shown(name)} must return an LLMResponse, got {shown(response)}"
         raise LLMProtocolError(text, provider=name, retryable=False)
 
     async def _in_one_piece(
@@ -265,8 +266,8 @@ def _checked_entry(value: Any, where: str) -> FallbackEntry:
 
 
 def _seconds(what: str, value: Any) -> float:
-    if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise ConfigurationError(f"FallbackAdapter.{what} must be a number of seconds above 0, got {value!r:.100}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise ConfigurationError(f"FallbackAdapter.{what} must be a number of seconds above 0, got {shown(value)}")
     return float(value)
 
 

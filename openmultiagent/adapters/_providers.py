@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from .._shown import shown
 from ..egress import EgressPolicy, normalize_egress_policy
 from ..errors import ConfigurationError
 from . import _anthropic, _azure, _bedrock, _copilot, _gemini
@@ -110,11 +111,11 @@ def create_adapter(
 
 def _check_choices(provider: str, *, region: str | None, api: str | None) -> None:
     if region is not None and provider != _REGIONAL:
-        raise ConfigurationError(f"provider {provider!r} takes no region")
+        raise ConfigurationError(f"provider {shown(provider)} takes no region")
     if api is not None and api not in _APIS.get(provider, ()):
         allowed = _APIS.get(provider)
         hint = f"must be one of {', '.join(allowed)}" if allowed else "must be left out: the provider has one protocol"
-        raise ConfigurationError(f"provider {provider!r}: api {hint}, got {api!r}")
+        raise ConfigurationError(f"provider {shown(provider)}: api {hint}, got {shown(api)}")
 
 
 def _openai_adapter(

@@ -1,6 +1,7 @@
 """Agents: their definition, their turn loop, and the run as the steps around it see it."""
 
 from ._agent import Agent, AgentState
+from ._attempts import RunAttempts
 from ._call import RunCall, RunKind, RunMiddleware, RunNext, TraceIds, copy_input_payload, input_payload
 from ._config import AgentConfig
 from ._context import Compact, ContextStrategy, CustomContext, SlidingWindow, Summarize, ToolResultCompression
@@ -52,6 +53,7 @@ __all__ = [
     "PoolRun",
     "PoolStatus",
     "ReasoningDelta",
+    "RunAttempts",
     "RunCall",
     "RunEnvironment",
     "RunKind",

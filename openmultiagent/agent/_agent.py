@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 from ..adapters import AdapterOwner, create_adapter
 from ..budget import BudgetScope, Limits
 from ..cancellation import CancelToken, check_cancel
-from ..errors import PolicyError
+from ..errors import ConfigurationError, PolicyError
 from ..identity import new_identity, new_run_id
 from ..messages import (
     AgentPromptInput,
@@ -33,6 +33,7 @@ from ..tools import ToolsetOwner
 from ._config import AgentConfig
 from ._environment import EventSink, RunEnvironment, lease_adapter
 from ._execution import execute_agent
+from ._inside import Inside
 from ._stream import AgentStream
 from ._turnstile import Turnstile
 
@@ -68,6 +69,7 @@ class Agent(Generic[T]):
         budget = self.config.max_token_budget
         self._limits = None if budget is None else Limits(tokens=budget)
         self._turn = Turnstile()
+        self._inside = Inside()
         self._conversations = 0
         """Counts the resets, so that a prompt that was going on meanwhile does not bring back what was forgotten."""
         self._running = 0
@@ -131,8 +133,11 @@ class Agent(Generic[T]):
 
         Raises:
             InvalidMessageError: The input is no user turn; raised by the call itself, and never added to the history.
+            ConfigurationError: It is called inside a turn of this very conversation, by a tool or a hook for example,
+                and would wait for itself.
         """
         check_cancel(cancel)
+        self._refuse_from_inside()
         turn = prepare_prompt_input(input)
         return self._prompt(turn, cancel)
 
@@ -170,13 +175,25 @@ class Agent(Generic[T]):
         return other
 
     async def _prompt(self, turn: LLMMessage, cancel: CancelToken | None) -> AgentRunResult[T]:
+        self._refuse_from_inside()  # it may be awaited elsewhere than it was called
         async with self._turn:
-            conversation = self._conversations
-            # The run gets a list of its own and shares the messages, which nobody changes: a turn costs what is new.
-            result = await self._execute([*self._history, turn], cancel=cancel)
-            if result.success and conversation == self._conversations:
-                self._history += [turn, *copy_messages(result.messages)]
-            return result
+            with self._inside.entered():
+                return await self._take_turn(turn, cancel)
+
+    async def _take_turn(self, turn: LLMMessage, cancel: CancelToken | None) -> AgentRunResult[T]:
+        conversation = self._conversations
+        # The run gets a list of its own and shares the messages, which nobody changes: a turn costs what is new.
+        result = await self._execute([*self._history, turn], cancel=cancel)
+        if result.success and conversation == self._conversations:
+            self._history += [turn, *copy_messages(result.messages)]
+        return result
+
+    def _refuse_from_inside(self) -> None:
+        if self._inside.is_here:
+            raise ConfigurationError(
+                f"agent {self.name!r}: prompt was called inside a turn of the same conversation, and would wait for "
+                "itself; use run(...), or another Agent"
+            )
 
     async def _execute(
         self,
@@ -188,6 +205,7 @@ class Agent(Generic[T]):
     ) -> AgentRunResult[T]:
         environment = RunEnvironment(new_identity(run_id), BudgetScope(self.name, self._limits))
         environment.sink, environment.cancel, environment.toolsets = sink, cancel, self._toolsets
+        environment.budget.start()
         self._running += 1
         ended: AgentState = "error"
         try:

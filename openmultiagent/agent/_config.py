@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self
 from pydantic import Field, SkipValidation, TypeAdapter
 from typing_extensions import TypeVar
 
+from .._shown import shown
 from .._spec import from_mapping, spec
 from ..adapters import LLMAdapter, ModelMiddleware, ModelSettings
 from ..egress import EgressPolicy, normalize_egress_policy
@@ -160,7 +161,7 @@ class AgentConfig(Generic[T]):
             return config
         if isinstance(config, Mapping):
             return from_mapping(AgentConfig, config)
-        raise ConfigurationError(f"config must be an AgentConfig or a mapping with its fields, got {config!r:.100}")
+        raise ConfigurationError(f"config must be an AgentConfig or a mapping with its fields, got {shown(config)}")
 
     @property
     def granted_tools(self) -> tuple[Tool, ...]:
@@ -213,7 +214,7 @@ def _check_text(agent: str, field_name: str, text: str | None) -> None:
 def _check_adapter(name: str, adapter: object) -> None:
     if not isinstance(getattr(adapter, "name", None), str) or not callable(getattr(adapter, "chat", None)):
         raise ConfigurationError(
-            f"agent {name!r}: adapter must have a name and an async chat(messages, options), got {adapter!r:.100}"
+            f"agent {name!r}: adapter must have a name and an async chat(messages, options), got {shown(adapter)}"
         )
 
 
@@ -222,12 +223,12 @@ def _as_settings(name: str, settings: object) -> ModelSettings | None:
         return settings
     if isinstance(settings, Mapping):
         return from_mapping(ModelSettings, settings)
-    raise ConfigurationError(f"agent {name!r}: settings must be a ModelSettings or a mapping, got {settings!r:.100}")
+    raise ConfigurationError(f"agent {name!r}: settings must be a ModelSettings or a mapping, got {shown(settings)}")
 
 
 def _sequence(name: str, what: str, items: object) -> Sequence[object]:
     if isinstance(items, str | bytes) or not isinstance(items, Sequence):
-        raise ConfigurationError(f"agent {name!r}: {what} must be a list, got {items!r:.100}")
+        raise ConfigurationError(f"agent {name!r}: {what} must be a list, got {shown(items)}")
     return items
 
 
@@ -235,6 +236,6 @@ def _callables(name: str, what: str, items: Sequence[object]) -> tuple[object, .
     for item in _sequence(name, what, items):
         if not callable(item):
             raise ConfigurationError(
-                f"agent {name!r}: {what} takes async callables (call, call_next), got {item!r:.100}"
+                f"agent {name!r}: {what} takes async callables (call, call_next), got {shown(item)}"
             )
     return tuple(items)

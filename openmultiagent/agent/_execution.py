@@ -232,6 +232,8 @@ def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunSt
         identity=environment.identity,
         metadata=None if environment.metadata is None else copy_metadata(environment.metadata),
         flags=tuple(progress.flags),
+        agent=environment.budget.name,
+        duration=environment.budget.elapsed(),
         **fields,
     )
 

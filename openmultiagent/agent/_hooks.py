@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from .._shown import shown
 from ..errors import ConfigurationError, InvalidMessageError
 from ..messages import ContentBlock, LLMMessage, Role, TextBlock, coerce_messages, copy_messages
 from ..outcome import AgentRunResult, RunStatus, copy_result
@@ -75,7 +76,9 @@ def _read(returned: object) -> tuple[object, str | None]:
     elif isinstance(returned, Mapping):
         unknown = [key for key in returned if key not in ("messages", "prompt", "agent")]
         if unknown:
-            raise InvalidMessageError(f"before_run returned the key {unknown[0]!r}; it may return messages and prompt")
+            raise InvalidMessageError(
+                f"before_run returned the key {shown(unknown[0])}; it may return messages and prompt"
+            )
         messages, prompt = returned.get("messages"), returned.get("prompt")
     else:
         raise InvalidMessageError(

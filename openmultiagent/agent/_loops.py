@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SkipValidation
 
+from .._shown import shown
 from .._spec import from_mapping, spec
 from ..errors import ConfigurationError, RunError
 from ..messages import LLMMessage, Role, TextBlock, ToolUseBlock
@@ -74,7 +75,7 @@ class LoopDetection:
         action: object = self.on_loop_detected
         if not callable(action) and action not in ("warn", "terminate"):
             raise ConfigurationError(
-                f"LoopDetection: on_loop_detected must be 'warn', 'terminate' or a callable, got {action!r:.100}"
+                f"LoopDetection: on_loop_detected must be 'warn', 'terminate' or a callable, got {shown(action)}"
             )
 
 
@@ -92,7 +93,7 @@ def as_loop_detection(value: object, *, where: str = "loop_detection") -> LoopDe
         return value
     if isinstance(value, Mapping):
         return from_mapping(LoopDetection, value)
-    raise ConfigurationError(f"{where} must be a LoopDetection or a mapping with its fields, got {value!r:.100}")
+    raise ConfigurationError(f"{where} must be a LoopDetection or a mapping with its fields, got {shown(value)}")
 
 
 class LoopDetector:
@@ -182,7 +183,7 @@ class LoopDetector:
             if isinstance(returned, str) and returned == action:
                 return action
         raise RunError(
-            f"agent {self._agent!r}: on_loop_detected must return one of {', '.join(_ACTIONS)}, got {returned!r:.100}"
+            f"agent {self._agent!r}: on_loop_detected must return one of {', '.join(_ACTIONS)}, got {shown(returned)}"
         )
 
     def _seen(self, turns: deque[bytes], signature: bytes | None) -> tuple[int, int] | None:

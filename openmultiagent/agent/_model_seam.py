@@ -17,10 +17,12 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from .._middleware import compose
+from .._shown import shown
 from ..adapters import FallbackResponse, LLMAdapter, LLMResponse, ModelCall, ModelMiddleware, ModelNext, StreamSink
 from ..budget import CostEstimateContext, PendingCall
 from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
 from ..usage import TokenUsage
+from ._attempts import ModelAttempts
 from ._config import AgentConfig
 from ._environment import RunEnvironment
 from ._meter import RequestMeter
@@ -59,7 +61,12 @@ class ModelSeam:
             return await self._budgeted(call)
         # Composed for each call: a chain kept here would be a cycle of references, and every run be left to the
         # garbage collector.
-        return await compose(self._user, self._budgeted)(call)
+        if call.sink is None:
+            return await compose(self._user, self._budgeted)(call)
+        attempts = ModelAttempts(call.sink, self._budgeted)
+        response = await compose(self._user, attempts.make)(call)
+        await attempts.settle(response)
+        return response
 
     async def _budgeted(self, call: ModelCall) -> LLMResponse:
         # An adapter without a checkpoint of its own would make, and charge for, a call that nobody wants any more.
@@ -151,8 +158,8 @@ class ModelSeam:
             if isinstance(content, list) and (usage is None or isinstance(usage, TokenUsage)):
                 return response
         self.adapter_error = LLMProtocolError(
-            f"adapter {self._adapter.name!r} must return an LLMResponse with a list of blocks, and with a TokenUsage "
-            f"or None, got {response!r:.100}",
+            f"adapter {shown(self._adapter.name)} must return an LLMResponse with a list of blocks, and with a "
+            f"TokenUsage or None, got {shown(response)}",
             provider=self._adapter.name,
             retryable=False,
         )

@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from .._log import get_logger
+from .._shown import shown
 from ..budget import BudgetScope
 from ..cancellation import CancelToken
 from ..errors import ConfigurationError
@@ -26,6 +27,7 @@ from ._agent import Agent
 from ._environment import RunEnvironment
 from ._events import AgentStreamEvent
 from ._execution import failed_result
+from ._inside import Inside
 
 __all__ = ["AgentPool", "PoolRun", "PoolStatus"]
 
@@ -70,11 +72,12 @@ class PoolStatus:
 class _Member:
     """A registered agent, and the lock that lets it run one thing at a time."""
 
-    __slots__ = ("agent", "lock")
+    __slots__ = ("agent", "inside", "lock")
 
     def __init__(self, agent: Agent[Any]) -> None:
         self.agent = agent
         self.lock = anyio.Lock(fast_acquire=True)
+        self.inside = Inside()
 
 
 class AgentPool:
@@ -99,6 +102,7 @@ class AgentPool:
         self._active = 0
         self._pending = 0
         self._drained: anyio.Event | None = None
+        self._inside = Inside()
         self._is_shut_down = False
         self._next = 0
         for agent in agents:
@@ -176,12 +180,14 @@ class AgentPool:
             on_event: As for ``PoolRun``.
 
         Raises:
-            ConfigurationError: There is no agent of that name, or the pool has been shut down.
+            ConfigurationError: There is no agent of that name, the pool has been shut down, or the call comes from
+                inside a run of that agent, which it would wait for.
             InvalidMessageError: The input is no conversation. All are raised by the call itself.
         """
         self._refuse_when_shut_down()
         member = self._member(name)
-        return self._run(member.agent, member.lock, PoolRun(name, _copied(input), cancel=cancel, on_event=on_event))
+        _refuse_from_inside(member)
+        return self._run(member.agent, member, PoolRun(name, _copied(input), cancel=cancel, on_event=on_event))
 
     def run_ephemeral(
         self,
@@ -248,14 +254,24 @@ class AgentPool:
         return self._run_all([_prepared(item, index) for index, item in enumerate(runs)])
 
     async def drain(self) -> None:
-        """Wait until every run that was asked for has ended, those that wait included."""
+        """Wait until every run that was asked for has ended, those that wait included.
+
+        Raises:
+            ConfigurationError: It is called inside a run of this pool, and would wait for itself.
+        """
+        self._refuse_waiting_inside("drain")
         while self._pending:
             if self._drained is None:
                 self._drained = anyio.Event()
             await self._drained.wait()
 
     async def shutdown(self) -> None:
-        """Refuse new runs from now on, wait for those that there are, and reset the agents, which stay registered."""
+        """Refuse new runs from now on, wait for those that there are, and reset the agents, which stay registered.
+
+        Raises:
+            ConfigurationError: It is called inside a run of this pool, and would wait for itself; nothing has happened.
+        """
+        self._refuse_waiting_inside("shutdown")
         self._is_shut_down = True
         await self.drain()
         for agent in self.list():
@@ -265,12 +281,19 @@ class AgentPool:
         member = self._members.get(name)
         if member is None:
             known = ", ".join([*self._members][:_MAX_NAMES]) or "none"
-            raise ConfigurationError(f"agent {name!r:.200} is not registered in this pool; registered: {known}")
+            raise ConfigurationError(f"agent {shown(name, 200)} is not registered in this pool; registered: {known}")
         return member
 
     def _refuse_when_shut_down(self) -> None:
         if self._is_shut_down:
             raise ConfigurationError("this pool has been shut down and takes no more runs; make another one")
+
+    def _refuse_waiting_inside(self, what: str) -> None:
+        if self._inside.is_here:
+            raise ConfigurationError(
+                f"AgentPool.{what} was called inside a run of the same pool, and would wait for itself; call it from "
+                "outside"
+            )
 
     async def _run_all(self, runs: Sequence[PoolRun]) -> Results:
         results: dict[int, Result] = {}
@@ -281,7 +304,7 @@ class AgentPool:
             try:
                 member = self._member(run.agent)
                 kind = "framework"
-                results[index] = await self._run(member.agent, member.lock, run)
+                results[index] = await self._run(member.agent, member, run)
             except Exception as error:  # noqa: BLE001 - isolation boundary: a failing run does not touch the others
                 results[index] = _failed(run, error, kind)
 
@@ -290,14 +313,18 @@ class AgentPool:
                 await group.start(run_one, index, run)
         return [results[index] for index in range(len(runs))]
 
-    async def _run(self, agent: Agent[Any], lock: anyio.Lock | None, run: PoolRun) -> Result:
+    async def _run(self, agent: Agent[Any], member: _Member | None, run: PoolRun) -> Result:
+        if member is not None:
+            _refuse_from_inside(member)  # it may be awaited elsewhere than it was called
+        lock = None if member is None else member.lock
         self._pending += 1
         try:
             if not await self._acquire(lock, run.cancel):
                 return await agent.run(run.input, cancel=run.cancel)  # the token is cancelled: it ends at once
             self._active += 1
             try:
-                return await _result(agent, run)
+                with self._inside.entered(), nullcontext() if member is None else member.inside.entered():
+                    return await _result(agent, run)
             finally:
                 self._active -= 1
                 self._slots.release()
@@ -324,9 +351,17 @@ class AgentPool:
         return is_acquired
 
 
+def _refuse_from_inside(member: _Member) -> None:
+    if member.inside.is_here:
+        raise ConfigurationError(
+            f"agent {member.agent.name!r} has one run at a time in this pool, and this call comes from inside "
+            "that run: it would wait for itself; use run_ephemeral, or Agent.run"
+        )
+
+
 def _check_cap(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"max_concurrency must be an integer of 1 or more, got {value!r:.100}")
+        raise ConfigurationError(f"max_concurrency must be an integer of 1 or more, got {shown(value)}")
 
 
 def _copied(given: AgentRunInput) -> Conversation:
@@ -337,7 +372,7 @@ def _prepared(item: object, index: int) -> PoolRun:
     if isinstance(item, tuple) and len(item) == 2:
         item = PoolRun(item[0], item[1])
     if not isinstance(item, PoolRun):
-        raise ConfigurationError(f"runs[{index}] must be a PoolRun, or an agent's name and an input, got {item!r:.100}")
+        raise ConfigurationError(f"runs[{index}] must be a PoolRun, or an agent's name and an input, got {shown(item)}")
     return PoolRun(item.agent, _copied(item.input), cancel=item.cancel, on_event=item.on_event)
 
 

@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Any, Generic
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
-from pydantic_core import PydanticCustomError
 from typing_extensions import TypeVar
 
 from .._patterns import lazy_pattern
+from .._shown import shown
 from ..errors import ConfigurationError, StructuredOutputValidationError
+from ..outcome import describe_error
 
 __all__ = ["WRAPPER", "OutputFormat", "output_format"]
 
@@ -68,8 +68,9 @@ class OutputFormat(Generic[T]):
         try:
             self.adapter: TypeAdapter[T] = kind if isinstance(kind, TypeAdapter) else TypeAdapter(kind)
             schema = self.adapter.json_schema()
-        except (PydanticUserError, PydanticCustomError, TypeError) as error:
-            raise ConfigurationError(f"output_schema {kind!r:.100} has no JSON Schema: {error}") from None
+        except Exception as error:  # noqa: BLE001 - isolation boundary: the hooks of users' types, and the repr of anything
+            why = describe_error(error)
+            raise ConfigurationError(f"output_schema {shown(kind)} has no JSON Schema: {why}") from None
         self._wrapped = not _is_object(schema)
         self.schema: dict[str, Any] = _wrap(schema) if self._wrapped else schema
         """JSON Schema of the answer; its root is an object."""

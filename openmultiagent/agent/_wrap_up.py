@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from .._shown import shown
 from .._spec import from_mapping, spec
 from ..errors import ConfigurationError
 
@@ -49,5 +50,5 @@ def as_wrap_up(value: object, *, agent: str) -> WrapUp | None:
     if isinstance(value, Mapping):
         return from_mapping(WrapUp, value)
     raise ConfigurationError(
-        f"agent {agent!r}: wrap_up must be a WrapUp, a mapping with its fields, True, False or None, got {value!r:.100}"
+        f"agent {agent!r}: wrap_up must be a WrapUp, a mapping with its fields, True, False or None, got {shown(value)}"
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from .._shown import shown
 from .._spec import from_mapping, spec
 from ..errors import ConfigurationError
 from ..usage import TokenUsage
@@ -71,7 +72,7 @@ def _as_limits(value: object) -> Limits:
         return value
     if isinstance(value, Mapping):
         return from_mapping(Limits, value)
-    raise ConfigurationError(f"limits must be Limits or a mapping with their fields, got {value!r:.100}")
+    raise ConfigurationError(f"limits must be Limits or a mapping with their fields, got {shown(value)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any, TypeGuard, get_args
 
+from .._shown import shown
 from ..errors import (
     ConfigurationError,
     CostBudgetExceededError,
@@ -99,7 +100,7 @@ class BudgetScope:
 
     def _check_sense(self) -> None:
         if self.mode not in _MODES:
-            raise ConfigurationError(f"budget_mode must be 'soft' or 'hard', got {self.mode!r:.100}")
+            raise ConfigurationError(f"budget_mode must be 'soft' or 'hard', got {shown(self.mode)}")
         if self.estimate_cost is None:
             raise ConfigurationError(
                 f"{self.name!r} has a cost budget but nothing that prices a call:"
@@ -136,7 +137,7 @@ class BudgetScope:
         if _is_price(cost):
             return float(cost)
         raise RunError(
-            f"Cost estimator returned invalid cost {cost!r:.100} for agent {context.agent!r}:"
+            f"Cost estimator returned invalid cost {shown(cost)} for agent {context.agent!r}:"
             " it must be an int or float, finite and >= 0"
         )
 
@@ -218,6 +219,10 @@ class BudgetScope:
                     return _limit_error(scope, "tool_calls", scope.tool_calls, limit)
         self.charge(tool_calls=1)
         return None
+
+    def elapsed(self) -> float | None:
+        """Return the seconds since ``start``; None before it."""
+        return None if self.started is None else time.monotonic() - self.started
 
     def usage_report(self) -> tuple[UsageEntry, ...]:
         """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""

@@ -12,6 +12,7 @@ from typing import Annotated
 from opentelemetry._logs import LoggerProvider
 from pydantic import Field, SkipValidation
 
+from .._shown import shown
 from .._spec import spec
 from ..agent import RunCall
 from ..errors import ConfigurationError
@@ -60,7 +61,7 @@ class OnlineEvaluation:
         scorers = tuple(item if isinstance(item, Scorer) else make_scorer(item) for item in given)
         object.__setattr__(self, "scorers", scorers)
         if self.on_result is not None and not callable(self.on_result):
-            raise ConfigurationError(f"OnlineEvaluation.on_result must be callable, got {self.on_result!r:.100}")
+            raise ConfigurationError(f"OnlineEvaluation.on_result must be callable, got {shown(self.on_result)}")
         limit = self.max_evaluations_per_minute
         if limit is not None and limit < len(scorers):
             raise ConfigurationError(

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from .._shown import shown
 from ..errors import StoreError
 from ..identity import MetadataValue, RunIdentity, RunLink
 from ..messages import LLMMessage
@@ -88,7 +89,7 @@ class EvalRecord:
             known["judge_usage"] = None if known.get("judge_usage") is None else _usage(known["judge_usage"])
             return cls(**known)
         except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"this is no evaluation record: {error!r:.200}") from error
+            raise StoreError(f"this is no evaluation record: {shown(error, 200)}") from error
 
 
 class EvalStore(Protocol):

@@ -15,6 +15,7 @@ from typing import Any, Generic, overload
 import anyio
 from typing_extensions import TypeVar
 
+from .._shown import shown
 from ..errors import ConfigurationError, RunError
 from ..identity import MetadataValue, RunIdentity
 from ..messages import LLMMessage
@@ -51,12 +52,12 @@ class Score:
         if isinstance(self.score, bool) or not isinstance(self.score, int | float):
             raise ConfigurationError(f"score must be a number from 0 to 1, got {type(self.score).__name__}")
         if not math.isfinite(self.score) or not 0 <= self.score <= 1:
-            raise ConfigurationError(f"score must be a number from 0 to 1, got {self.score!r}")
+            raise ConfigurationError(f"score must be a number from 0 to 1, got {shown(self.score)}")
         cost: object = self.cost
         if cost is None:
             return
         if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf:
-            raise ConfigurationError(f"cost must be a number from 0, got {cost!r:.100}")
+            raise ConfigurationError(f"cost must be a number from 0, got {shown(cost)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ class Scorer:
         """
         with anyio.move_on_after(math.inf if self.timeout is None else self.timeout):
             return self._checked(await call_beside(self.function, context))
-        raise RunError(f"scorer {self.name!r} took longer than {self.timeout:g}s")
+        raise RunError(f"scorer {shown(self.name)} took longer than {self.timeout:g}s")
 
     def _checked(self, returned: object) -> Score:
         if isinstance(returned, Score):
@@ -120,7 +121,9 @@ class Scorer:
             return Score(1.0 if returned else 0.0, passed=returned)
         if isinstance(returned, int | float):
             return Score(float(returned))
-        raise RunError(f"scorer {self.name!r} must return a Score, a number or a bool, got {type(returned).__name__}")
+        raise RunError(
+            f"scorer {shown(self.name)} must return a Score, a number or a bool, got {type(returned).__name__}"
+        )
 
 
 @overload
@@ -154,12 +157,12 @@ def scorer(
     Raises:
         ConfigurationError: The name is blank, the timeout is no positive number, or the function cannot be called.
     """
-    if timeout is not None and not timeout > 0:
-        raise ConfigurationError(f"scorer timeout must be a positive number of seconds or None, got {timeout!r}")
+    if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
+        raise ConfigurationError(f"scorer timeout must be a positive number of seconds or None, got {shown(timeout)}")
 
     def make(target: ScoreFunction) -> Scorer:
         if not callable(target):
-            raise ConfigurationError(f"@scorer takes a function (context) -> Score | float | bool, got {target!r:.100}")
+            raise ConfigurationError(f"@scorer takes a function (context) -> Score | float | bool, got {shown(target)}")
         found = name if name is not None else getattr(target, "__name__", type(target).__name__)
         if not found.strip():
             raise ConfigurationError("a scorer needs a name that is not blank")

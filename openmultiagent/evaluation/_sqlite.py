@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._shown import shown
 from .._sqlite import FileKind, SQLiteFile, transaction
 from ..errors import ConfigurationError, StoreError
 from ._records import EvalRecord
@@ -76,8 +77,10 @@ class SQLiteEvalStore:
         self, path: str | os.PathLike[str], *, max_records: int | None = None, max_age: float | None = None
     ) -> None:
         for name, limit in (("max_records", max_records), ("max_age", max_age)):
-            if limit is not None and not limit > 0:
-                raise ConfigurationError(f"SQLiteEvalStore {name} must be a positive number or None, got {limit!r}")
+            if limit is not None and (type(limit) not in (int, float) or not limit > 0):
+                raise ConfigurationError(
+                    f"SQLiteEvalStore {name} must be a positive number or None, got {shown(limit)}"
+                )
         self._file = SQLiteFile(path, _KIND)
         self._max_records = max_records
         self._max_age = max_age
@@ -125,8 +128,8 @@ class SQLiteEvalStore:
             ConfigurationError: The limit or the cursor makes no sense.
             StoreError: The file cannot be read, or is no such store.
         """
-        if not 1 <= limit <= _MAX_LIMIT:
-            raise ConfigurationError(f"limit must be from 1 to {_MAX_LIMIT}, got {limit!r}")
+        if type(limit) is not int or not 1 <= limit <= _MAX_LIMIT:
+            raise ConfigurationError(f"limit must be from 1 to {_MAX_LIMIT}, got {shown(limit)}")
         wanted: list[tuple[str, object]] = [
             ("run_id = ?", run_id),
             ("scorer = ?", scorer),
@@ -193,7 +196,7 @@ def _row(record: EvalRecord) -> tuple[Any, ...]:
     try:
         data = json.dumps(record.to_dict(), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise StoreError(f"record of scorer {record.scorer!r} cannot be stored as JSON: {error}") from error
+        raise StoreError(f"record of scorer {shown(record.scorer)} cannot be stored as JSON: {error}") from error
     passed = None if record.passed is None else int(record.passed)
     key = (record.id, record.timestamp.timestamp(), record.identity.run_id, record.scorer, record.status)
     return (*key, passed, record.score, data)
@@ -211,5 +214,5 @@ def _position(cursor: str | None) -> int | None:
         return None
     try:
         return int(cursor)
-    except ValueError:
-        raise ConfigurationError(f"cursor must be one that a query returned, got {cursor!r:.100}") from None
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"cursor must be one that a query returned, got {shown(cursor)}") from None

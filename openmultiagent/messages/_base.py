@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..errors import InvalidMessageError
 from ._clone import clone_model
 from ._faults import invalid_model
 
@@ -32,6 +33,10 @@ class Model(BaseModel):
             self.__pydantic_validator__.validate_python(data, self_instance=self)
         except ValidationError as error:
             raise invalid_model(type(self), error) from None
+        except Exception as error:  # isolation boundary: the repr of an argument, which an enumeration asks for
+            raise InvalidMessageError(
+                f"{type(self).__name__} cannot be made of these arguments: {type(error).__name__}"
+            ) from error
 
     # Nested models are validated in pydantic's core, not through this constructor.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]

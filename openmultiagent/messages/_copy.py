@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import InvalidMessageError
 from ._clone import clone
 from ._models import ContentBlock, LLMMessage
-from ._validation import read_message
+from ._validation import as_list, read_message
 
 __all__ = ["copy_blocks", "copy_message", "copy_messages"]
 
@@ -24,10 +24,11 @@ def copy_messages(messages: Iterable[LLMMessage | Mapping[str, Any]]) -> list[LL
         messages: Messages, which are copied as they are; mappings like messages, which are checked and read.
 
     Raises:
-        InvalidMessageError: A mapping is no valid message, or a message holds data that is not JSON-like.
+        InvalidMessageError: They are no collection, a mapping is no valid message, or a message holds data that is
+            not JSON-like.
     """
     copies = []
-    for index, message in enumerate(messages):
+    for index, message in enumerate(_items(messages, "messages")):
         known = message if isinstance(message, LLMMessage) else read_message(message, f"messages[{index}]")
         try:
             copies.append(clone(known))
@@ -55,12 +56,21 @@ def copy_blocks(blocks: Iterable[ContentBlock]) -> list[ContentBlock]:
         blocks: Content blocks, which are copied as they are.
 
     Raises:
-        InvalidMessageError: A block holds data that is not JSON-like.
+        InvalidMessageError: They are no collection, or a block holds data that is not JSON-like.
     """
+    items = _items(blocks, "content")
     try:
-        return [clone(block) for block in blocks]
+        return [clone(block) for block in items]
     except Exception as error:
         raise _uncopyable("content", error) from error
+
+
+def _items(values: Any, root: str) -> Iterable[Any]:
+    if type(values) is list:
+        return values
+    if isinstance(values, str | bytes | bytearray | Mapping) or not isinstance(values, Iterable):
+        as_list(values, root)  # which says what is wrong
+    return values  # type: ignore[no-any-return]
 
 
 def _uncopyable(path: str, error: Exception) -> InvalidMessageError:

@@ -10,12 +10,14 @@ import json
 import math
 from collections.abc import Sequence
 
+from .._shown import shown
 from ..errors import ConfigurationError
+from ._explain_messages import takes_message, takes_messages
 from ._images import ImageBlock
 from ._models import ContentBlock, FileBlock, LLMMessage, ReasoningBlock, TextBlock, ToolUseBlock
 from ._parts import ToolResultContent, ToolResultImagePart
 from ._sources import Base64Source
-from ._tool_results import tool_result_size
+from ._tool_results import part_size
 
 __all__ = ["estimate_message_chars", "estimate_tokens", "is_approaching_limit"]
 
@@ -29,6 +31,7 @@ _CONVERSATION_OVERHEAD = 16
 _FILE_OVERHEAD = 32
 
 
+@takes_messages
 def estimate_tokens(messages: Sequence[LLMMessage], *, overhead: bool = False) -> int:
     """Return about how many tokens a conversation has.
 
@@ -36,20 +39,31 @@ def estimate_tokens(messages: Sequence[LLMMessage], *, overhead: bool = False) -
         messages: The conversation.
         overhead: Also count what providers put around messages: 16 characters for a conversation, 8 for each message,
             and the ids and names of tool calls.
+
+    Raises:
+        InvalidMessageError: Something in it is no valid message.
     """
-    chars = sum(estimate_message_chars(message, overhead=overhead) for message in messages)
+    chars = sum(_message_chars(message, overhead=overhead) for message in messages)
     if overhead and messages:
         chars += _CONVERSATION_OVERHEAD
     return -(-chars // _CHARS_PER_TOKEN)
 
 
+@takes_message
 def estimate_message_chars(message: LLMMessage, *, overhead: bool = False) -> int:
     """Return how many characters a message counts for, so that a growing conversation can be estimated step by step.
 
     Args:
         message: The message.
         overhead: As for ``estimate_tokens``, without what is counted once for the conversation.
+
+    Raises:
+        InvalidMessageError: It is no valid message.
     """
+    return _message_chars(message, overhead=overhead)
+
+
+def _message_chars(message: LLMMessage, *, overhead: bool) -> int:
     chars = _MESSAGE_OVERHEAD if overhead else 0
     for block in message.content:
         chars += _block_chars(block) + (_name_chars(block) if overhead else 0)
@@ -66,11 +80,18 @@ def is_approaching_limit(messages: Sequence[LLMMessage], limit: int, margin: flo
 
     Raises:
         ConfigurationError: The limit or the margin is no positive number.
+        InvalidMessageError: Something in the conversation is no valid message.
     """
     for name, value in (("limit", limit), ("margin", margin)):
         if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise ConfigurationError(f"is_approaching_limit: {name} must be a finite number above 0, got {value!r}")
-    return estimate_tokens(messages) > int(limit * margin)
+            raise ConfigurationError(
+                f"is_approaching_limit: {name} must be a finite number above 0, got {shown(value)}"
+            )
+    try:
+        most = int(limit * margin)
+    except OverflowError:  # a whole number beyond all floats
+        most = limit
+    return estimate_tokens(messages) > most
 
 
 def _block_chars(block: ContentBlock) -> int:
@@ -91,9 +112,7 @@ def _block_chars(block: ContentBlock) -> int:
 def _tool_result_chars(content: ToolResultContent) -> int:
     if isinstance(content, str):
         return len(content)
-    return sum(
-        _IMAGE_CHARS["auto"] if isinstance(part, ToolResultImagePart) else tool_result_size([part]) for part in content
-    )
+    return sum(_IMAGE_CHARS["auto"] if isinstance(part, ToolResultImagePart) else part_size(part) for part in content)
 
 
 def _name_chars(block: ContentBlock) -> int:

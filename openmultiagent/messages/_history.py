@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from .._shown import shown
 from ..errors import ConfigurationError, InvalidMessageError
 from ._dialects import DIALECTS, Dialect, Finding, HistoryDialect, HistoryFaultCode, HistoryWalk, Place
+from ._explain_messages import takes_messages
 from ._images import ImageBlock
 from ._input import Conversation
 from ._models import (
@@ -83,6 +85,7 @@ def check_history(
     return [ids.explain(found[key]) for key in sorted(found)]
 
 
+@takes_messages
 def require_valid_history(messages: Sequence[LLMMessage], dialect: HistoryDialect) -> None:
     """Refuse a conversation that a provider would refuse; for adapters, before a request is written.
 
@@ -117,11 +120,16 @@ def suspended_ids(ids: Collection[str]) -> frozenset[str]:
         ids: The ids.
 
     Raises:
-        ConfigurationError: They are one string, which would be taken for one id per character.
+        ConfigurationError: They are no collection of ids, or one string, which would be taken for one id per character.
     """
     if isinstance(ids, str):
         raise ConfigurationError("suspended must be a collection of the ids of calls, got a string; put it into a list")
-    return frozenset(ids)
+    try:
+        return frozenset(ids)
+    except TypeError:
+        raise ConfigurationError(
+            f"suspended must be a collection of the ids of calls, got {type(ids).__name__}; put them into a list"
+        ) from None
 
 
 def is_signed(block: ReasoningBlock) -> bool:
@@ -164,11 +172,11 @@ def _read(messages: object) -> list[LLMMessage]:
     return read_messages(as_list(messages, "messages"), "messages")
 
 
-def _chosen(dialect: str) -> Sequence[str]:
+def _chosen(dialect: object) -> Sequence[str]:
     if dialect == "any":
         return tuple(DIALECTS)
-    if dialect not in DIALECTS:
-        raise ConfigurationError(f"unknown dialect {dialect!r:.100}; known are {', '.join(DIALECTS)}, any")
+    if not isinstance(dialect, str) or dialect not in DIALECTS:
+        raise ConfigurationError(f"unknown dialect {shown(dialect)}; known are {', '.join(DIALECTS)}, any")
     return (dialect,)
 
 
@@ -232,7 +240,7 @@ class _Ids:
 
     def _words(self, code: HistoryFaultCode, finding: Finding) -> tuple[str, str, str]:
         """Return the field, what is wrong with it, and what would mend it."""
-        call = f"the call with id {finding.detail!r:.100}"
+        call = f"the call with id {shown(finding.detail)}"
         where = self._calls.get(finding.detail)
         turn = "" if where is None else _path((where[0], -1))
         if code == "unanswered_call":
@@ -241,7 +249,7 @@ class _Ids:
             return "", f"answers {call}, but does not stand right behind {turn}", f"move it right behind {turn}"
         if code == "duplicate_call":
             told = "give each call an id of its own, and its result the same"
-            return ".id", f"is {finding.detail!r:.100}, which another call has: {_path(where or finding.place)}", told
+            return ".id", f"is {shown(finding.detail)}, which another call has: {_path(where or finding.place)}", told
         return {
             "late_system": (".role", "must not be system after another role", "put system messages first"),
             "leading_assistant": (".role", "must not be assistant in the first turn", "put a user message before it"),
@@ -258,7 +266,7 @@ class _Ids:
             ),
             "unsigned_reasoning": (
                 "",
-                f"has lost the signature that {finding.detail!r:.100} wants back with its reasoning",
+                f"has lost the signature that {shown(finding.detail)} wants back with its reasoning",
                 "keep the signature, or clear the provenance",
             ),
             "unsigned_call": (

@@ -13,6 +13,7 @@ import anyio.to_thread
 from pydantic import field_validator, model_validator
 
 from .._log import get_logger
+from .._shown import shown
 from ..errors import InvalidMessageError
 from ._base import Model
 from ._clone import Checked, assemble, copy_structurally, share
@@ -50,6 +51,10 @@ class ImageDetail(StrEnum):
     LOW = "low"
     HIGH = "high"
     AUTO = "auto"
+
+
+IMAGE_DETAILS: Mapping[object, ImageDetail] = {detail.value: detail for detail in ImageDetail}
+"""Each detail by its word; the class itself shows a word that it does not know, whatever that does."""
 
 
 share(ImageDetail)
@@ -96,10 +101,10 @@ class ImageBlock(Model):
         Raises:
             InvalidMessageError: It is none of them.
         """
-        try:
-            wanted = ImageDetail(detail)
-        except ValueError:
-            raise InvalidMessageError(f"image detail must be one of low, high, auto, got {detail!r:.100}") from None
+        given: object = detail
+        wanted = IMAGE_DETAILS.get(given) if isinstance(given, str) else None
+        if wanted is None:
+            raise InvalidMessageError(f"image detail must be one of low, high, auto, got {shown(detail)}")
         made = self.__deepcopy__()
         made.detail = wanted
         return made

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._faults import Fault
 
@@ -134,7 +135,7 @@ class _Walk:
 
     def _checked_key(self, key: object) -> str:
         if not isinstance(key, str):
-            raise Fault(f"{_REFUSED}: keys must be strings, got {key!r:.100}", self._place())
+            raise Fault(f"{_REFUSED}: keys must be strings, got {shown(key)}", self._place())
         self._check_text(key)
         self._plain = self._plain and type(key) is str
         return key

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..errors import InvalidMessageError
+from ..errors import ConfigurationError, InvalidMessageError
 from ._clone import assemble
+from ._explain_messages import takes_messages
 from ._models import ContentBlock, LLMMessage, Role, TextBlock
 
 __all__ = ["leading_system_messages", "merge_adjacent", "normalize_for_provider"]
 
 
+@takes_messages
 def normalize_for_provider(
     messages: Sequence[LLMMessage], system_prompt: str | None = None
 ) -> tuple[str | None, list[LLMMessage]]:
@@ -26,22 +28,36 @@ def normalize_for_provider(
         system_prompt: The system text of the call, which precedes that of the messages.
 
     Raises:
-        InvalidMessageError: A system message follows another role, or has a block that is not text.
+        InvalidMessageError: A system message follows another role, or has a block that is not text, or something is
+            no valid message.
+        ConfigurationError: The system prompt is neither a string nor None.
     """
+    _check_system_prompt(system_prompt)
     lead = leading_system_messages(messages)
     texts = [system_prompt or "", *_system_texts(messages[:lead])]
     return "\n\n".join(filter(None, texts)) or None, list(_turns(messages, lead))
 
 
+def _check_system_prompt(value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        got = type(value).__name__
+        raise ConfigurationError(f"normalize_for_provider: system_prompt must be a string or None, got {got}")
+
+
+@takes_messages
 def merge_adjacent(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     """Return messages in which no two neighbours have the same role, for providers that want turns to alternate.
 
     Args:
         messages: Normalised messages; they are not changed, and the result refers to their blocks.
+
+    Raises:
+        InvalidMessageError: Something is no valid message.
     """
     runs: list[list[LLMMessage]] = []
     for message in messages:
-        if runs and runs[-1][0].role == message.role:
+        role = message.role
+        if runs and runs[-1][0].role == role:
             runs[-1].append(message)
         else:
             runs.append([message])

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ..errors import InvalidMessageError
 from ._base import Model
 from ._clone import clone
+from ._explain import takes_tool_result
 from ._faults import Fault
 from ._json import plain_json
 from ._parts import ToolResultContent, ToolResultFilePart, ToolResultImagePart, ToolResultPart, ToolResultTextPart
@@ -19,6 +20,7 @@ from ._sources import Base64Source
 
 __all__ = [
     "copy_tool_result_content",
+    "part_size",
     "stored_tool_result",
     "strip_tool_result_media",
     "summarize_tool_result",
@@ -84,45 +86,66 @@ def _looks_like_part(item: object) -> bool:
     return isinstance(kind, str) and kind in _PART_KINDS
 
 
+@takes_tool_result
 def tool_result_parts(content: ToolResultContent) -> list[ToolResultPart]:
     """Return a tool result's parts; a string is one text part.
 
     Args:
         content: Valid content; its parts are handed out, not copied.
+
+    Raises:
+        InvalidMessageError: It is no such content.
     """
     return [ToolResultTextPart(text=content)] if isinstance(content, str) else list(content)
 
 
+@takes_tool_result
 def tool_result_text(content: ToolResultContent) -> str:
     """Return the text of a tool result, its text parts joined by newlines.
 
     Args:
         content: Valid content.
+
+    Raises:
+        InvalidMessageError: It is no such content.
     """
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content if isinstance(part, ToolResultTextPart))
 
 
+@takes_tool_result
 def tool_result_has_media(content: ToolResultContent) -> bool:
     """Say whether a tool result has an image or a file.
 
     Args:
         content: Valid content.
+
+    Raises:
+        InvalidMessageError: It is no such content.
     """
     return not isinstance(content, str) and any(not isinstance(part, ToolResultTextPart) for part in content)
 
 
+@takes_tool_result
 def tool_result_size(content: ToolResultContent) -> int:
     """Return the size of a tool result in characters, media as they are sent.
 
     Args:
         content: Valid content.
+
+    Raises:
+        InvalidMessageError: It is no such content.
     """
-    return len(content) if isinstance(content, str) else sum(map(_part_size, content))
+    return len(content) if isinstance(content, str) else sum(map(part_size, content))
 
 
-def _part_size(part: ToolResultPart) -> int:
+def part_size(part: ToolResultPart) -> int:
+    """Return the size of one part of a tool result in characters.
+
+    Args:
+        part: A valid part.
+    """
     if isinstance(part, ToolResultTextPart):
         return len(part.text)
     source = part.source
@@ -131,22 +154,30 @@ def _part_size(part: ToolResultPart) -> int:
     return len(data) + len(source.media_type or "") + len(name) + _MEDIA_SIZE
 
 
+@takes_tool_result
 def summarize_tool_result(content: ToolResultContent) -> str:
     """Return a tool result as text for records and logs: media are named, never shown.
 
     Args:
         content: Valid content.
+
+    Raises:
+        InvalidMessageError: It is no such content.
     """
     if isinstance(content, str):
         return content
     return "\n".join(part.text if isinstance(part, ToolResultTextPart) else _placeholder(part) for part in content)
 
 
+@takes_tool_result
 def strip_tool_result_media(content: ToolResultContent) -> ToolResultContent:
     """Return a tool result in which a text stands for each image and file.
 
     Args:
         content: Valid content; it stays as it is, and its text parts are shared.
+
+    Raises:
+        InvalidMessageError: It is no such content.
     """
     if isinstance(content, str):
         return content

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._copy import copy_messages
+from ._explain_messages import takes_messages
 from ._models import LLMMessage, ToolResultBlock, ToolUseBlock
 from ._normalize import leading_system_messages
 
 __all__ = ["truncate_messages"]
 
 
+@takes_messages
 def truncate_messages(
     messages: Sequence[LLMMessage],
     keep: int = 10,
@@ -33,10 +36,15 @@ def truncate_messages(
         preserve_system: Keep the system messages that the conversation begins with in addition to ``keep``.
 
     Raises:
-        ConfigurationError: ``keep`` is no whole number of at least 0.
+        ConfigurationError: ``keep`` is no whole number of at least 0, or ``preserve_system`` no boolean.
+        InvalidMessageError: Something in the conversation is no valid message.
     """
     if type(keep) is not int or keep < 0:
-        raise ConfigurationError(f"truncate_messages: keep must be a whole number of at least 0, got {keep!r}")
+        raise ConfigurationError(f"truncate_messages: keep must be a whole number of at least 0, got {shown(keep)}")
+    if not isinstance(preserve_system, bool):
+        raise ConfigurationError(
+            f"truncate_messages: preserve_system must be True or False, got {shown(preserve_system)}"
+        )
     lead = leading_system_messages(messages) if preserve_system else 0
     kept = [*messages[:lead], *messages[_cut(messages, lead, keep) :]]
     return copy_messages(kept)

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 from ..errors import InvalidMessageError
 from ._faults import Fault, json_type
-from ._images import ImageBlock, ImageDetail, source_from_url
+from ._images import IMAGE_DETAILS, ImageBlock, ImageDetail, source_from_url
 from ._json import plain_json, replace_lone_surrogates
 from ._media import image_media_type_fault
 from ._models import (
@@ -39,7 +39,6 @@ from ._reading import (
 __all__ = ["as_list", "is_sequence", "read_content", "read_message", "read_messages"]
 
 _ROLES: Mapping[object, Role] = {role.value: role for role in Role}
-_DETAILS: Mapping[object, ImageDetail] = {detail.value: detail for detail in ImageDetail}
 
 _ALLOWED: Mapping[Role, tuple[str, ...]] = {
     Role.SYSTEM: ("text",),
@@ -230,7 +229,7 @@ def _read_image(value: object, fields: Fields) -> ImageBlock:
     if fault is not None:
         raise Fault(fault, ".source.media_type")
     given = fields.get("detail")
-    detail = ImageDetail.AUTO if given is None else _DETAILS.get(given) if isinstance(given, str) else None
+    detail = ImageDetail.AUTO if given is None else IMAGE_DETAILS.get(given) if isinstance(given, str) else None
     if detail is None:
         raise Fault(f"must be one of {', '.join(ImageDetail)}", ".detail")
     return same_or_made(value, ImageBlock, {"type": "image", "source": source, "detail": detail})

@@ -6,14 +6,14 @@ agent inside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from .._middleware import compose_run, isolate_results
 from ..adapters import AdapterOwner, ModelMiddleware
-from ..agent import AgentConfig, EventSink, RunCall, RunEnvironment, RunMiddleware, RunNext, execute_agent
+from ..agent import AgentConfig, EventSink, RunAttempts, RunCall, RunEnvironment, RunMiddleware, RunNext, execute_agent
 from ..cancellation import CancelToken
 from ..evaluation import EvaluationSink
 from ..events import EventBus
@@ -75,22 +75,27 @@ async def execute(
             tool_tracing=tracing.tool,
             on_tool_call=machinery.on_tool_call,
             toolsets=machinery.toolsets,
-            sink=sink,
             cancel=cancel,
             metadata=this.metadata,
         )
 
-    async def core(this: RunCall) -> Result:
+    attempts = RunAttempts(sink, call.name) if machinery.middleware and sink is not None else None
+
+    async def run(this: RunCall, to: EventSink | None) -> Result:
+        surroundings = environment(this)
+        surroundings.sink = to
         # A fresh agent: its conversation, tools and adapter lease belong to this call alone.
-        return await execute_agent(config, this.source.copy(), environment(this), machinery.adapters)
+        return await execute_agent(config, this.source.copy(), surroundings, machinery.adapters)
+
+    async def core(this: RunCall) -> Result:
+        return await (run(this, sink) if attempts is None else attempts.make(partial(run, this)))
 
     steps = RunSteps(bus, environment, has_middleware=bool(machinery.middleware))
     operation: RunNext = partial(core, call)
     around: tuple[RunMiddleware, ...] = (*tracing.run, steps.progress, steps.budget, steps.guard)
     if machinery.middleware:
         stop = None if cancel is None else MiddlewareStop(cancel, core, environment)
-        user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
-        operation = partial(compose_run(user, core if stop is None else stop.core), call)
+        operation = partial(_with_user_middleware(machinery, core if stop is None else stop.core), call)
         if stop is not None:
             around = (*tracing.run, steps.progress, steps.budget, stop.around, steps.guard)
     # Our own steps only look at the call, so they all share it; evaluation runs the application's sampler.
@@ -99,3 +104,9 @@ async def execute(
     if machinery.evaluation.is_active:
         operation = partial(machinery.evaluation.around, call.fork(), operation)
     return await machinery.progress.serve_while(bus, operation)
+
+
+def _with_user_middleware(
+    machinery: Machinery, core: Callable[[RunCall], Awaitable[Result]]
+) -> Callable[[RunCall], Awaitable[Result]]:
+    return compose_run([isolate_results(step, copy_middleware_result) for step in machinery.middleware], core)

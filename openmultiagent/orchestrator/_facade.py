@@ -15,6 +15,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 from typing_extensions import TypeVar, Unpack
 
+from .._shown import shown
 from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
 from ..agent import AgentConfig, AgentStream, EventSink, RunCall, RunMiddleware, lease_adapter
 from ..budget import BudgetMode, BudgetScope, CostEstimator, Limits, merge_limits
@@ -104,7 +105,9 @@ class OpenMultiAgent(TeamEntry):
         **teams: Unpack[TeamSettings],
     ) -> None:
         if evaluation is not None and not isinstance(evaluation, OnlineEvaluation):
-            raise ConfigurationError(f"evaluation must be an OnlineEvaluation, got {evaluation!r:.100}")
+            raise ConfigurationError(f"evaluation must be an OnlineEvaluation, got {shown(evaluation)}")
+        for name, text in (("default_provider", default_provider), ("default_model", default_model)):
+            _check_name(name, text)
         self._defaults = {"provider": default_provider, "model": default_model, "adapter": default_adapter}
         self._tool_preset = check_preset(default_tool_preset)
         self._egress_policy = normalize_egress_policy(egress_policy)
@@ -364,6 +367,11 @@ def _limits(tokens: int | None, cost: float | None, limits: Limits | Mapping[str
     if tokens is None and cost is None and limits is None:
         return None
     return merge_limits(limits, None if tokens is None and cost is None else Limits(tokens=tokens, cost=cost))
+
+
+def _check_name(name: str, text: object) -> None:
+    if text is not None and (not isinstance(text, str) or not text):
+        raise ConfigurationError(f"OpenMultiAgent: {name} must be a name or None, got {shown(text)}")
 
 
 def _callables(name: str, items: object) -> tuple[Any, ...]:

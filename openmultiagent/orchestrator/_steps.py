@@ -86,7 +86,12 @@ class RunSteps:
         budget.start()
         result = await call_next()
         if self._has_middleware:  # which may have returned the result of another run
-            result = result.replace(token_usage=budget.usage, usage_report=budget.usage_report())
+            result = result.replace(
+                token_usage=budget.usage,
+                usage_report=budget.usage_report(),
+                agent=call.name,
+                duration=budget.elapsed(),
+            )
         overrun = budget.overrun()
         if overrun is not None and result.status.code != "budget_exhausted":
             status, info = classify_failure(overrun, attempt=call.identity.attempt)

@@ -17,6 +17,7 @@ from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 from pydantic import ValidationError
 
 from .._log import get_logger
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._admission import CallCaps, CallLine
 from ._call import ToolCall
@@ -70,7 +71,7 @@ class ToolExecutor:
         if max_output_chars is not None:
             check_whole(max_output_chars, "max_output_chars")
         if on_tool_call is not None and not callable(on_tool_call):
-            raise ConfigurationError(f"on_tool_call must be a function of a ToolCallContext, got {on_tool_call!r:.100}")
+            raise ConfigurationError(f"on_tool_call must be a function of a ToolCallContext, got {shown(on_tool_call)}")
         self._registry = registry
         self._max_concurrency = max_concurrency
         self._default_timeout = default_timeout

@@ -16,6 +16,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from pydantic_core import to_jsonable_python
 
 from .._log import get_logger
+from .._shown import shown
 from ..identity import copy_metadata
 from ._call import copy_json
 from ._context import ToolContext
@@ -213,7 +214,7 @@ def _read(tool: Tool, returned: object) -> ToolDecision:
     if isinstance(returned, Mapping):
         unknown = [key for key in returned if key not in _KEYS]
         if unknown:
-            raise _invalid(tool, f"the key {unknown[0]!r:.{_SHOWN_CHARS}} is unknown")
+            raise _invalid(tool, f"the key {shown(unknown[0], _SHOWN_CHARS)} is unknown")
         decision = ToolDecision(**{"action": None, **returned})
     if not isinstance(decision, ToolDecision):
         raise _invalid(tool, f"it is of type {type(returned).__name__}")
@@ -231,7 +232,7 @@ def _invalid(tool: Tool, fault: str) -> GateFault:
 
 def _fault_of(action: object, reason: object, updated_input: object) -> str | None:
     if not isinstance(action, str) or action not in _ACTIONS:
-        return f"action {action!r:.{_SHOWN_CHARS}} is none of {', '.join(_ACTIONS)}"
+        return f"action {shown(action, _SHOWN_CHARS)} is none of {', '.join(_ACTIONS)}"
     if reason is not None and not isinstance(reason, str):
         return "reason must be a string"
     if action == "rewrite" and not isinstance(updated_input, Mapping):

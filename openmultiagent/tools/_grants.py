@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._team_tools import DELEGATE_TO_AGENT, SEND_MESSAGE, is_team_placeholder
 from ._tool import Tool, tool
@@ -136,16 +137,16 @@ class Grants:
             if item.name in granted:
                 raise ConfigurationError(
                     f"agent {self._agent!r}: a tool named {item.name!r} comes from {sources[item.name]} and from "
-                    f"toolset {toolset!r}; deny it, or put one in a PrefixedToolset"
+                    f"toolset {shown(toolset)}; deny it, or put one in a PrefixedToolset"
                 )
             granted[item.name] = item
-            sources[item.name] = f"toolset {toolset!r}"
+            sources[item.name] = f"toolset {shown(toolset)}"
         return tuple(granted.values())
 
     def _check_denied(self, unknown: Iterable[str]) -> None:
         for name in sorted(unknown):
             raise ConfigurationError(
-                f"agent {self._agent!r}: disallowed_tools names {name!r}, which is not among its tools"
+                f"agent {self._agent!r}: disallowed_tools names {shown(name)}, which is not among its tools"
             )
 
 
@@ -162,9 +163,9 @@ def check_preset(preset: str | None, *, available: Mapping[str, Tool] = BUILT_IN
     if preset is None:
         return None
     if preset not in TOOL_PRESETS:
-        raise ConfigurationError(f"tool preset {preset!r:.100} is none of {', '.join(TOOL_PRESETS)}")
+        raise ConfigurationError(f"tool preset {shown(preset)} is none of {', '.join(TOOL_PRESETS)}")
     if any(name not in available for name in TOOL_PRESETS[preset]):
-        raise ConfigurationError(f"tool preset {preset!r}: {_NO_BUILT_INS}")
+        raise ConfigurationError(f"tool preset {shown(preset)}: {_NO_BUILT_INS}")
     return preset
 
 
@@ -195,11 +196,11 @@ def _as_given(agent: str, item: object, available: Mapping[str, Tool]) -> GivenT
         if item in available:
             return item
         why = _NO_BUILT_INS if item in _RESERVED else "there is no such built-in tool"
-        raise ConfigurationError(f"agent {agent!r}: tools has the name {item!r:.100}: {why}")
+        raise ConfigurationError(f"agent {agent!r}: tools has the name {shown(item)}: {why}")
     if is_toolset(item):
         return item
     if callable(item):
         return tool(item)
     raise ConfigurationError(
-        f"agent {agent!r}: tools takes Tool objects, typed functions and toolsets, got {item!r:.100}"
+        f"agent {agent!r}: tools takes Tool objects, typed functions and toolsets, got {shown(item)}"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._shown import shown
 from ..adapters import LLMToolDef
 from ..errors import ConfigurationError
 from ._tool import Tool, tool
@@ -41,9 +42,11 @@ class ToolRegistry:
         elif callable(item):
             added = tool(item)
         else:
-            raise ConfigurationError(f"expected a Tool or a function, got {item!r}")
+            raise ConfigurationError(f"expected a Tool or a function, got {shown(item)}")
         if added.name in self._tools:
-            raise ConfigurationError(f"tool {added.name!r} is already registered; give one of the two another name")
+            raise ConfigurationError(
+                f"tool {shown(added.name)} is already registered; give one of the two another name"
+            )
         self._tools[added.name] = added
         return added
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._context import ToolContext
 from ._docstring import parse_docstring
@@ -165,7 +166,7 @@ def plain_schema(schema: Mapping[str, Any], tool_name: str) -> dict[str, Any]:
         raise ConfigurationError(f"tool {tool_name!r}: input_schema is no JSON: {describe_error(error)}") from error
     if copied.setdefault("type", "object") != "object":
         raise ConfigurationError(
-            f'tool {tool_name!r}: input_schema must have "type": "object", got {copied["type"]!r}; '
+            f'tool {tool_name!r}: input_schema must have "type": "object", got {shown(copied["type"])}; '
             "wrap the value in an object with one property"
         )
     return copied
@@ -229,7 +230,7 @@ def _no_schema(tool_name: str, hints: Mapping[str, Any], error: Exception) -> st
             TypeAdapter(hint).json_schema(schema_generator=_Generator)
         except Exception as cause:  # noqa: BLE001 - pydantic runs the hooks of any type here
             return (
-                f"tool {tool_name!r}: parameter {name!r} has type {hint!r}, which has no JSON Schema, so a model "
+                f"tool {tool_name!r}: parameter {name!r} has type {shown(hint)}, which has no JSON Schema, so a model "
                 f"cannot fill it in: {describe_error(cause)}"
             )
     return f"tool {tool_name!r}: no JSON Schema can be made of its input: {describe_error(error)}"

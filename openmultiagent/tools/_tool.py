@@ -17,6 +17,7 @@ from typing import Any, Self, TypedDict, Unpack, overload
 from pydantic import TypeAdapter
 
 from .._patterns import lazy_pattern
+from .._shown import shown
 from ..adapters import LLMToolDef
 from ..errors import ConfigurationError
 from ._context import ToolContext
@@ -82,9 +83,11 @@ class Tool:
     def __post_init__(self) -> None:
         _check_name(self.name)
         if not isinstance(self.description, str):
-            raise ConfigurationError(f"tool {self.name!r}: description must be a str, got {self.description!r}")
+            raise ConfigurationError(
+                f"tool {shown(self.name)}: description must be a str, got {shown(self.description)}"
+            )
         if not callable(self.execute):
-            raise ConfigurationError(f"tool {self.name!r}: execute must be callable, got {self.execute!r}")
+            raise ConfigurationError(f"tool {shown(self.name)}: execute must be callable, got {shown(self.execute)}")
         _check_settings(self)
         body = self.execute
         fn = body.fn if isinstance(body, FunctionBody) else body
@@ -197,7 +200,7 @@ def check_seconds(value: object, what: str) -> None:
         ConfigurationError: Not a number above 0.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
-        raise ConfigurationError(f"{what} must be a number of seconds above 0, got {value!r}")
+        raise ConfigurationError(f"{what} must be a number of seconds above 0, got {shown(value)}")
 
 
 def check_whole(value: object, what: str) -> None:
@@ -211,27 +214,31 @@ def check_whole(value: object, what: str) -> None:
         ConfigurationError: Not an integer of 1 or more.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"{what} must be an integer of 1 or more, got {value!r}")
+        raise ConfigurationError(f"{what} must be an integer of 1 or more, got {shown(value)}")
 
 
 def _check_settings(made: Tool) -> None:
     if made.timeout is not None:
-        check_seconds(made.timeout, f"tool {made.name!r}: timeout")
+        check_seconds(made.timeout, f"tool {shown(made.name)}: timeout")
     for name in ("max_output_chars", "max_calls"):
         if getattr(made, name) is not None:
-            check_whole(getattr(made, name), f"tool {made.name!r}: {name}")
+            check_whole(getattr(made, name), f"tool {shown(made.name)}: {name}")
     for name in ("use_validated_output", "consequential", "exclusive"):
         if not isinstance(getattr(made, name), bool):
-            raise ConfigurationError(f"tool {made.name!r}: {name} must be a bool, got {getattr(made, name)!r}")
+            raise ConfigurationError(
+                f"tool {shown(made.name)}: {name} must be a bool, got {shown(getattr(made, name))}"
+            )
     if made.use_validated_output and made.output_schema is None:
-        raise ConfigurationError(f"tool {made.name!r}: use_validated_output needs an output_schema to validate with")
+        raise ConfigurationError(
+            f"tool {shown(made.name)}: use_validated_output needs an output_schema to validate with"
+        )
 
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise ConfigurationError(
-            f"tool name {name!r} must be 1 to 64 of the characters A-Z, a-z, 0-9, '_' and '-', which all providers "
-            "accept; pass name=... to choose one"
+            f"tool name {shown(name)} must be 1 to 64 of the characters A-Z, a-z, 0-9, '_' and '-', which all "
+            "providers accept; pass name=... to choose one"
         )
 
 
@@ -244,7 +251,7 @@ def _function_name(fn: Callable[..., Any]) -> str:
 
 def _body(fn: Callable[..., Any], tool_name: str, frame: FrameType | None) -> FunctionBody:
     if isinstance(fn, Tool | type) or not callable(fn):
-        raise ConfigurationError(f"tool {tool_name!r}: expected a function, got {fn!r}")
+        raise ConfigurationError(f"tool {tool_name!r}: expected a function, got {shown(fn)}")
     function = underlying(fn)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"tool {tool_name!r} is a generator function; let it return a list")
@@ -275,6 +282,6 @@ def _output_adapter(tool_name: str, output_schema: Any) -> TypeAdapter[Any] | No
         return TypeAdapter(output_schema)
     except Exception as error:
         raise ConfigurationError(
-            f"tool {tool_name!r}: output_schema {output_schema!r} is no type that data can be checked against: "
+            f"tool {tool_name!r}: output_schema {shown(output_schema)} is no type that data can be checked against: "
             f"{describe_error(error)}"
         ) from error

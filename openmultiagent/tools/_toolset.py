@@ -18,6 +18,7 @@ from typing_extensions import TypeIs
 
 from .._detached import Detached
 from .._log import get_logger
+from .._shown import shown
 from ..errors import ConfigurationError, RunError
 from ._result import describe_error
 from ._tool import Tool
@@ -71,9 +72,9 @@ class PrefixedToolset:
 
     def __init__(self, toolset: Toolset, prefix: str) -> None:
         if not is_toolset(toolset):
-            raise ConfigurationError(f"expected a toolset (name, open, aclose), got {toolset!r:.100}")
+            raise ConfigurationError(f"expected a toolset (name, open, aclose), got {shown(toolset)}")
         if not isinstance(prefix, str):
-            raise ConfigurationError(f"toolset {toolset.name!r}: prefix must be a str, got {prefix!r:.100}")
+            raise ConfigurationError(f"toolset {shown(toolset.name)}: prefix must be a str, got {shown(prefix)}")
         self._toolset = toolset
         self._prefix = prefix
 
@@ -220,7 +221,9 @@ class _Opening:
         if not self._is_ready:
             error = self._task.error
             what = f"it took more than {_OPEN_TIMEOUT:g}s" if error is None else describe_error(error)
-            raise RunError(f"agent {agent!r}: toolset {self.toolset.name!r} could not be opened: {what}") from error
+            raise RunError(
+                f"agent {agent!r}: toolset {shown(self.toolset.name)} could not be opened: {what}"
+            ) from error
 
     def release(self) -> None:
         """Have one user less; without any it closes."""
@@ -296,6 +299,6 @@ def _checked(tools: Any) -> tuple[Tool, ...]:
     for item in tools:
         if not isinstance(item, Tool):
             raise ConfigurationError(
-                f"open() must return Tool objects, got {item!r:.100}; make them with tool(function)"
+                f"open() must return Tool objects, got {shown(item)}; make them with tool(function)"
             )
     return tuple(tools)

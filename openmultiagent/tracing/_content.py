@@ -19,6 +19,7 @@ from opentelemetry.trace import Span
 from pydantic import Field
 
 from .._log import get_logger
+from .._shown import shown
 from .._spec import spec
 from ..adapters import LLMResponse, ModelCall
 from ..agent import RunCall
@@ -90,7 +91,7 @@ class TraceContent:
             try:
                 re.compile(pattern)
             except re.error as error:
-                fault = f"{pattern!r} is no regular expression: {error}"
+                fault = f"{shown(pattern)} is no regular expression: {error}"
                 raise ConfigurationError(f"TraceContent.patterns: {fault}") from None
 
 

@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from .._log import get_logger
+from .._shown import shown
 from .._sqlite import patiently, transaction
 from ..errors import ConfigurationError
 from . import _names as names
@@ -55,10 +56,12 @@ class SQLiteSpanExporter(SpanExporter):
     def __init__(
         self, path: str | os.PathLike[str], *, max_age: float | None = None, max_runs: int | None = 10_000
     ) -> None:
-        if max_age is not None and not 0 < max_age < float("inf"):
-            raise ConfigurationError(f"max_age must be a positive number of seconds, or None for ever, got {max_age!r}")
-        if max_runs is not None and max_runs < 1:
-            raise ConfigurationError(f"max_runs must be a number from 1, or None for all, got {max_runs!r}")
+        if max_age is not None and (type(max_age) not in (int, float) or not 0 < max_age < float("inf")):
+            raise ConfigurationError(
+                f"max_age must be a positive number of seconds, or None for ever, got {shown(max_age)}"
+            )
+        if max_runs is not None and (type(max_runs) is not int or max_runs < 1):
+            raise ConfigurationError(f"max_runs must be a number from 1, or None for all, got {shown(max_runs)}")
         self.path = Path(path)
         """Where the spans are."""
         self._max_age = max_age

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from .._shown import shown
 from .._sqlite import patiently
 from ..errors import ConfigurationError, StoreError
 from . import _names as names
@@ -232,14 +233,14 @@ class _Where:
 
 
 def _nanoseconds(name: str, time: datetime) -> int:
-    if time.tzinfo is None:
-        raise ConfigurationError(f"{name} must be a time with a zone, such as datetime.now(UTC), got {time!r}")
+    if getattr(time, "tzinfo", None) is None:
+        raise ConfigurationError(f"{name} must be a time with a zone, such as datetime.now(UTC), got {shown(time)}")
     return (time - _EPOCH) // timedelta(microseconds=1) * 1_000
 
 
 def _checked_limit(limit: int) -> int:
-    if not 1 <= limit <= _MAX_ROWS:
-        raise ConfigurationError(f"limit must be between 1 and {_MAX_ROWS}, got {limit!r}")
+    if type(limit) is not int or not 1 <= limit <= _MAX_ROWS:
+        raise ConfigurationError(f"limit must be between 1 and {_MAX_ROWS}, got {shown(limit)}")
     return limit
 
 
@@ -247,8 +248,8 @@ def _position(after: str) -> tuple[int, str, str]:
     try:
         start, trace_id, span_id = after.split(":")
         return int(start), trace_id, span_id
-    except ValueError:
-        raise ConfigurationError(f"after must be the `next` of a page, got {after!r:.100}") from None
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigurationError(f"after must be the `next` of a page, got {shown(after)}") from None
 
 
 def _times(row: sqlite3.Row) -> dict[str, Any]:

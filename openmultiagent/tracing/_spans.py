@@ -31,6 +31,7 @@ from opentelemetry.trace import (
 )
 
 from .._log import enter_run, get_logger, leave_run
+from .._shown import shown
 from .._version import __version__
 from ..adapters import FallbackResponse, LLMResponse, ModelCall, ModelMiddleware, ModelNext
 from ..agent import RunCall, RunMiddleware, RunNext
@@ -87,7 +88,7 @@ class Tracing:
         content: TraceContent | None = None,
     ) -> None:
         if content is not None and not isinstance(content, TraceContent):
-            raise ConfigurationError(f"trace_content must be a TraceContent, got {content!r:.100}")
+            raise ConfigurationError(f"trace_content must be a TraceContent, got {shown(content)}")
         self._provider = tracer_provider
         self._tracer: Tracer | None = None
         self._has_failed = False

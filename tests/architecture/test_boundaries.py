@@ -21,9 +21,11 @@ CATCH_ALL: dict[str, set[str]] = {
     },
     "adapters._owner": {"_close"},  # the run is over, and its result stands
     "_log": {"LazyLogger._write"},  # a broken sink must not fail what was worth a line
+    "_shown": {"shown"},  # anybody's repr
     "agent._context._summarize": {"SummarizeStep._sum_up"},  # a failed summary falls back to compaction
     "agent._execution": {"_Run.with_hooks", "_Run.to_the_end"},  # users' hooks; a failing run is a result
     "agent._pool": {"AgentPool._run_all.run_one", "_result"},  # anybody's agents
+    "agent._structured": {"OutputFormat.__init__"},  # the hooks of users' types
     "agent._turnstile": {"Turnstile.__aenter__"},  # gives its place back and raises again
     "agent._model_seam": {"ModelSeam._send"},  # anybody's adapter
     "agent._tool_seam": {"ToolSeam._result_of"},  # users' middleware: a failed call, not a failed run
@@ -36,6 +38,7 @@ CATCH_ALL: dict[str, set[str]] = {
     },
     "errors._base": {"_portable"},  # foreign exceptions pickle themselves
     "events": {"EventBus._call", "EventBus._finish"},  # users' listeners
+    "messages._base": {"Model.__init__"},  # the repr of anybody's objects
     "messages._copy": {"copy_blocks", "copy_messages"},  # foreign objects copy themselves
     "orchestrator._delegation": {"_Delegation._recorded"},  # the application's store
     "orchestrator._gates": {"_asked"},  # users' gates
@@ -52,6 +55,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "tasks._payloads": {"canonical_json"},  # the types of structured answers write themselves
     "tasks._queue": {"TaskQueue._call"},  # users' handlers
     "tasks._retry": {"_attempt"},  # anybody's run: a failed attempt
+    "receipt": {"build_execution_receipt"},  # results that somebody made
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
     "testing.conformance._stores": {"StoreCheck.__call__"},  # anybody's store
     "tools._executor": {"_checked_input"},  # users' validators

@@ -349,6 +349,7 @@ def test_a_definition_that_makes_no_sense_is_refused(arguments: dict[str, Any]) 
 def test_functions_become_scorers() -> None:
     (made,) = OnlineEvaluation([plain]).scorers
     assert isinstance(made, Scorer)
+    assert (made.name, OnlineEvaluation([made]).scorers) == ("plain", (made,))
 
 
 async def test_without_evaluation_there_is_nothing_to_flush() -> None:
@@ -360,15 +361,12 @@ async def test_without_evaluation_there_is_nothing_to_flush() -> None:
 
 
 async def test_the_store_in_memory_keeps_the_newest() -> None:
-    oma, _ = judged_by(plain, answers=3)
     store = InMemoryEvalStore(max_records=2)
-    kept: list[EvalRecord] = []
     full = OpenMultiAgent(
         default_adapter=ScriptedAdapter(["a", "b", "c"]), evaluation=OnlineEvaluation([plain], store=store)
     )
     for number in range(3):
         await full.run_agent({"name": "x"}, "q", run_id=f"r{number}")
     await full.evaluation.flush()
-    kept = store.records
-    assert [record.identity.run_id for record in kept] == ["r1", "r2"]
-    await oma.aclose()
+    assert [record.identity.run_id for record in store.records] == ["r1", "r2"]
+    await full.aclose()

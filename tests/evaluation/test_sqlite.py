@@ -1,6 +1,7 @@
 """The store of evaluation records in a SQLite file."""
 
 import asyncio
+import gc
 import json
 import sqlite3
 import stat
@@ -338,4 +339,10 @@ async def test_a_store_that_is_locked_for_too_long_says_so(path: Path, monkeypat
 async def test_a_store_that_is_dropped_closes_its_file(path: Path) -> None:
     store = SQLiteEvalStore(path)
     await store.append([record(1)])
-    del store  # a connection that is left open is a warning, and so an error
+    connection = store._file._connection
+    assert connection is not None
+    del store
+    await anyio.to_thread.run_sync(int)  # the worker thread still holds its last piece of work
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

@@ -444,3 +444,4 @@ async def test_a_summary_that_a_limit_refuses_ends_the_run() -> None:
     oma = OpenMultiAgent(limits=Limits(requests=1))
     result = await oma.run_agent(config, [*history * 3, LLMMessage.user("q")])
     assert isinstance(result.error, LimitExceededError)
+    assert (result.status.code, result.stop_reason) == ("budget_exhausted", "budget")

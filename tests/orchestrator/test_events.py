@@ -250,9 +250,11 @@ async def test_events_are_delivered_while_the_run_goes_on() -> None:
         return "ok"
 
     oma = OpenMultiAgent(default_adapter=ScriptedAdapter(wait))
+    types: list[str] = []
 
     async def consume() -> None:
         async for event in oma.events("r"):
+            types.append(event.type)
             if event.type == "agent_start":
                 seen.set()
 
@@ -261,6 +263,7 @@ async def test_events_are_delivered_while_the_run_goes_on() -> None:
             group.start_soon(consume)
             await anyio.wait_all_tasks_blocked()
             await oma.run_agent({"name": "x"}, "q", run_id="r")
+    assert types == ["agent_start", "agent_complete"]
 
 
 @proves("ORC-62")
@@ -389,6 +392,8 @@ async def test_closing_a_stream_ends_a_step_that_is_waiting() -> None:
             await anyio.wait_all_tasks_blocked()
             await stream.aclose()
             await ended.wait()
+    await oma.run_agent({"name": "x"}, "q")
+    assert [event async for event in stream] == []
 
 
 @proves("ORC-62")

@@ -198,6 +198,8 @@ async def test_inside_async_with_evaluation_goes_on_in_the_background() -> None:
         await oma.run_agent({"name": "x"}, "q")
         with anyio.fail_after(5):
             await judged.wait()
+        assert await oma.evaluation.flush()
+        assert (oma.evaluation.stats().sampled, oma.evaluation.stats().completed) == (1, 1)
 
 
 @proves("ORC-42")

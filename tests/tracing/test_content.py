@@ -90,6 +90,11 @@ def script() -> ScriptedAdapter:
 @pytest.mark.parametrize("content", [None, TraceContent(), TraceContent(capture="none", max_chars=9999)])
 async def test_nothing_unless_asked_for(content: TraceContent | None, traced: Traced) -> None:
     spans = await traced.run(content, script(), system_prompt="Be brief", tools=[look])
+    assert {name: len(found) for name, found in spans.items()} == {
+        "invoke_agent x": 1,
+        "chat m": 2,
+        "execute_tool look": 1,
+    }
     text = traced.everything(spans)
     for word in ("Hello", "Be brief", "Let me see", "Oslo", "Rain", "It rains", "swordfish", REASONING):
         assert word not in text

@@ -323,6 +323,7 @@ async def test_the_error_of_a_model_survives_a_processor_that_raises() -> None:
             {"name": "x"}, "q"
         )
     assert isinstance(result.error, LLMServerError)
+    assert (result.output, result.status.code, result.token_usage.unknown_calls) == ("down", "error", 1)
 
 
 @proves("TRC-33")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, SkipValidation
 
+from ..._shown import shown
 from ..._spec import from_mapping, spec
 from ...errors import ConfigurationError
 from ...messages import LLMMessage
@@ -162,10 +163,10 @@ def as_context_strategy(value: object, *, where: str = "context_strategy") -> Co
         return value
     if not isinstance(value, Mapping):
         names = ", ".join(kind.__name__ for kind in _KINDS.values())
-        raise ConfigurationError(f"{where} must be one of {names}, or a mapping with type, got {value!r:.100}")
+        raise ConfigurationError(f"{where} must be one of {names}, or a mapping with type, got {shown(value)}")
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise ConfigurationError(f"{where}.type must be one of {', '.join(_KINDS)}, got {kind!r:.100}")
+        raise ConfigurationError(f"{where}.type must be one of {', '.join(_KINDS)}, got {shown(kind)}")
     return from_mapping(_KINDS[kind], {key: item for key, item in value.items() if key != "type"})
 
 
@@ -187,7 +188,7 @@ def as_tool_result_compression(value: object, *, where: str = "compress_tool_res
         return value
     if isinstance(value, Mapping):
         return from_mapping(ToolResultCompression, value)
-    raise ConfigurationError(f"{where} must be a bool, a ToolResultCompression or a mapping, got {value!r:.100}")
+    raise ConfigurationError(f"{where} must be a bool, a ToolResultCompression or a mapping, got {shown(value)}")
 
 
 def _check_limit(name: str, limit: Any, window: int | None) -> None:
@@ -200,11 +201,11 @@ def _check_limit(name: str, limit: Any, window: int | None) -> None:
     if type(limit) is not float or not 0 < limit < 1:
         raise ConfigurationError(
             f"{name}: max_tokens must be tokens (an int of at least 1) or a share of the model's window (a float "
-            f"between 0 and 1), got {limit!r:.100}"
+            f"between 0 and 1), got {shown(limit)}"
         )
     if window is None:
         raise ConfigurationError(
-            f"{name}: max_tokens={limit!r} is a share of the model's window; give its size as context_window=..."
+            f"{name}: max_tokens={shown(limit)} is a share of the model's window; give its size as context_window=..."
         )
 
 

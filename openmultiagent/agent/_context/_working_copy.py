@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ..._shown import shown
 from ...errors import RunError
 from ...messages import (
     Conversation,
@@ -155,7 +156,7 @@ class WorkingCopy:
             return estimate_tokens([message])
         tokens: object = self._count_tokens(copy_message(message))
         if type(tokens) is not int or tokens < 0:
-            raise RunError(f"context_strategy.count_tokens must return an int of at least 0, got {tokens!r:.100}")
+            raise RunError(f"context_strategy.count_tokens must return an int of at least 0, got {shown(tokens)}")
         return tokens
 
     def whole(self, size: int) -> int:
