@@ -22,9 +22,10 @@ from ._aws_credentials import (
 from ._bedrock_answer import AnswerReader, StreamReader
 from ._bedrock_request import encode_request
 from ._faults import request_id_of
-from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._http_adapter import WireAdapter, WireRequest
 from ._protocol import LLMChatOptions, LLMResponse
 from ._sigv4 import signed_headers
+from ._streamed_body import BodyReader
 from ._transport import TransportOptions, checked_header
 
 if TYPE_CHECKING:
