@@ -98,8 +98,9 @@ class AnswerReader:
             call = self._json.object_of(block["toolUse"], "toolUse")
             made = self._add_call(call)
             value = call.get("input")
-            made.value = value if isinstance(value, dict | None) else None
-            made.arguments.extend([] if isinstance(value, dict | None) else [json.dumps(value)])
+            made.value = value if isinstance(value, dict) else None
+            if not isinstance(value, dict | None):  # some gateways send the text of the object
+                made.arguments.append(value if isinstance(value, str) else json.dumps(value))
         elif "reasoningContent" in block:
             reasoning = self._json.object_of(block["reasoningContent"], "reasoningContent")
             text = self._json.object_of(reasoning.get("reasoningText"), "reasoningText")

@@ -352,3 +352,14 @@ def test_a_bad_conversation_is_refused_and_a_runs_own_is_trusted() -> None:
     with pytest.raises(ConfigurationError, match="extra_body"):
         body_of(extra_body={"a": object()})
     assert body_of(Conversation(HI)) == body_of(HI)
+
+
+@proves("BED-30")
+def test_a_conversation_that_ends_with_the_assistant_gets_a_request_to_go_on() -> None:
+    said = LLMMessage.assistant("Well \n")
+    assert sent(*HI, said)[1:] == [
+        {"role": "assistant", "content": [{"text": "Well \n"}]},
+        {"role": "user", "content": [{"text": "Continue."}]},
+    ]
+    assert sent(*HI, said, prefill=True)[1:] == [{"role": "assistant", "content": [{"text": "Well"}]}]
+    assert sent(*HI, LLMMessage.assistant([CALL]), prefill=True)[-1]["content"][0]["toolUse"]["toolUseId"] == "c1"

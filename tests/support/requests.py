@@ -64,13 +64,13 @@ class Requests:
         return made
 
     def parts(self, *blocks: Any, role: str = "user", **options: Any) -> list[dict[str, Any]]:
-        """Return the parts of the one turn that a message with some blocks becomes.
+        """Return the parts of the first turn of a conversation that is one message.
 
         Args:
             blocks: The blocks.
             role: The message's role.
             options: As for ``body``.
         """
-        (turn,) = self.turns(LLMMessage.new(role, list(blocks)), **options)
+        turn = self.turns(LLMMessage.new(role, list(blocks)), **options)[0]
         made: list[dict[str, Any]] = turn[self._parts]
         return made
