@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 
 nox.needs_version = ">=2025.2.9"
-nox.options.sessions = ["lint", "types", "tests", "docs", "wheel"]
+nox.options.sessions = ["lint", "types", "tests", "speed", "docs", "wheel"]
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.error_on_external_run = True
@@ -34,6 +34,7 @@ SPEED = (
     "tests/adapters/test_local_server.py",
     "tests/adapters/test_memory.py",
     "tests/adapters/test_speed.py",
+    "tests/adapters/test_streamed_body.py",
     "tests/orchestrator/test_sync.py",
     "tests/testing/test_conformance.py",
 )

@@ -2,13 +2,14 @@
 
 import copy
 import dataclasses
+import ipaddress
 import pickle
 from types import MappingProxyType
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from openmultiagent.egress import (
@@ -224,6 +225,72 @@ def test_no_url_is_read_in_one_way_and_sent_in_another(url: str) -> None:
         return  # it cannot be sent at all
     name = host.removesuffix(".")
     assert host in ("127.0.0.1", "::1") or name == "localhost" or name.endswith(".localhost")
+
+
+def spelled(text: str) -> st.SearchStrategy[str]:
+    """A text in any mixture of cases."""
+    return st.tuples(*(st.sampled_from(sorted({letter.lower(), letter.upper()})) for letter in text)).map("".join)
+
+
+NAMES = ["localhost", "worker.localhost", "evil.test", "localhost.evil.test", "xn--bcher-kva.example", "a_b.test"]
+OTHER_HOSTS = [
+    *("127.0.0.0", "127.0.0.1", "127.255.255.255", "128.0.0.1", "1.2.3.4", "0.0.0.0", "127.0.0.1.nip.io"),
+    *("127.1", "2130706433", "0x7f000001", "0177.0.0.1", "017700000001", "127.0.0.256", "127.0.0.%31"),
+    *("[::1]", "[0:0::1]", "[::]", "[::2]", "[::FFFF:127.0.0.1]", "[::ffff:7f00:1]", "[::7f00:1]"),
+    *("[::1%25lo]", "[::1%lo]", "%6cocalhost", "localhost%2eevil.test", "localhost%00", "localhost;x", "*", ""),
+    *("b\u00fccher.example", "B\u00dcCHER.example", "stra\u00dfe.example", "127\u30020\u30020\u30021"),
+    *("\u217cocalhost", "lo\u00adcalhost", "localhost\u3002", "\uff4cocalhost"),
+]
+USERS = ["", "@", ":@", "me:secret@", "evil.test@", "localhost:80@", "evil.test%2F@", "a@b@", "evil.test\\@", "\u00fc@"]
+PORTS = ["", ":", ":80", ":443", ":080", ":8000", ":65535", ":65536", ":0", ":x"]
+RESTS = ["", "/", "/v1", "/../v1", "?@evil.test", "#@evil.test", "/@evil.test", "//evil.test", "\\evil.test", " "]
+DOTS = st.sampled_from(["", "", ".", ".."])
+HOSTS = st.tuples(st.sampled_from(NAMES).flatmap(spelled) | st.sampled_from(OTHER_HOSTS), DOTS)
+SPELLINGS = st.tuples(
+    st.sampled_from(["http", "https"]).flatmap(spelled),
+    st.sampled_from(["://", "://", "://", ":", ":/", ":///"]),
+    st.sampled_from(USERS),
+    HOSTS.map("".join),
+    st.sampled_from(PORTS),
+    st.sampled_from(RESTS),
+).map("".join)
+
+
+def goes_to_this_machine(sent: httpx.URL) -> bool:
+    """Whether the host that httpx connects to is this machine beyond doubt, whatever a resolver makes of numbers."""
+    try:
+        address = ipaddress.ip_address(sent.host)
+    except ValueError:
+        name = sent.host.removesuffix(".")
+        return name == "localhost" or name.endswith(".localhost")
+    return address in ipaddress.ip_network("127.0.0.0/8" if address.version == 4 else "::1/128")
+
+
+@given(SPELLINGS)
+@example("HTTP://127.0.0.0")
+@example("http://evil.test\\@localhost")
+@settings(max_examples=500)
+@proves("EGR-4", "EGR-6")
+def test_a_url_is_judged_as_the_http_client_sends_it(url: str) -> None:
+    try:
+        sent = httpx.URL(url)
+    except httpx.InvalidURL:
+        return  # no request can be made of it
+    # The request is what is checked last of all, so it is judged by where it really goes.
+    can_connect = sent.port is None or 0 < sent.port < 65_536
+    assert OFFLINE.allows(str(sent)) == (goes_to_this_machine(sent) and can_connect)
+    if OFFLINE.allows(url):
+        assert OFFLINE.allows(str(sent))
+    try:
+        origin = normalize_origin(url)
+    except ConfigurationError:
+        assert not OFFLINE.allows(url)
+        return
+    host = f"[{ipaddress.IPv6Address(sent.host).compressed}]" if ":" in sent.host else sent.raw_host.decode("ascii")
+    standard = {"http": 80, "https": 443}[sent.scheme]
+    port = "" if sent.port in (None, standard) else f":{sent.port}"
+    assert origin == f"{sent.scheme}://{host}{port}" == normalize_origin(str(sent))
+    assert OFFLINE.allows(url) == goes_to_this_machine(sent)
 
 
 @proves("EGR-5")

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..egress import EgressPolicy
-from ..errors import ConfigurationError
 from ..messages import LLMMessage
 from ._anthropic_answer import AnswerReader, StreamReader
 from ._anthropic_request import encode_request
-from ._event_body import EventBody
-from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._event_body import EventAdapter
+from ._http_adapter import WireRequest
 from ._key_headers import KeyHeaders
-from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
+from ._protocol import AdapterCapabilities, LLMChatOptions
 from ._transport import TransportOptions, checked_base_url, checked_header
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _VERSION = "2023-06-01"
 
 
-class AnthropicAdapter(WireAdapter):
+class AnthropicAdapter(EventAdapter):
     """An adapter for Anthropic's Messages protocol.
 
     It follows the Messages API of the Claude documentation and the types of Anthropic's own Python client
@@ -57,6 +56,8 @@ class AnthropicAdapter(WireAdapter):
 
     capabilities = AdapterCapabilities(read_only=True, structured_output=True, echoes_reasoning="own-issued")
     """The adapter reads a conversation in place, and sends back the reasoning that it issued itself."""
+    _answers = AnswerReader
+    _streams = StreamReader
 
     def __init__(  # noqa: PLR0913 - all of them keywords, and most with a default
         self,
@@ -93,18 +94,11 @@ class AnthropicAdapter(WireAdapter):
         content = encode_request(messages, options, stream=stream, adapter_name=self.name, prefill=self._prefill)
         return WireRequest(self._url, content, options.model)
 
-    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
-        return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
-
-    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
-        return EventBody(StreamReader(provider=self.name, model=request.model, redact=self._redact))
-
 
 def create(
     *,
     api_key: str | None = None,
     base_url: str | None = None,
-    region: str | None = None,
     transport: TransportOptions | None = None,
     egress_policy: EgressPolicy | None = None,
 ) -> AnthropicAdapter:
@@ -113,7 +107,6 @@ def create(
     Args:
         api_key: The key; else ``ANTHROPIC_API_KEY``. Without one, the vendor's own address fails at the first call.
         base_url: The server's address; else ``ANTHROPIC_BASE_URL``, else the vendor's own.
-        region: Refused: the provider has none.
         transport: Timeouts and retries.
         egress_policy: Where requests may go; anywhere when it is None.
 
@@ -121,8 +114,6 @@ def create(
         EgressPolicyError: The policy does not allow an address of the adapter.
         ConfigurationError: An argument or variable is not as it must be.
     """
-    if region is not None:
-        raise ConfigurationError(f"provider {_NAME!r} takes no region")
     address = checked_base_url(base_url or os.environ.get(_BASE_URL_VARIABLE) or _BASE_URL, owner=_NAME)
     key = api_key or os.environ.get(_KEY_VARIABLE) or None
     if key is not None:

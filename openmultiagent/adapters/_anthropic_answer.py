@@ -19,6 +19,8 @@ from ._pieces import (
     PayloadReader,
     call_id_of,
     count_of,
+    counts_of,
+    known_counts,
     made_tool_use,
     raw_text_of,
     text_of,
@@ -61,7 +63,8 @@ class AnswerReader:
         self._id = ""
         self._model = model
         self._stop: str | None = None
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int | None] = {}
+        self._thinking = 0
         self._blocks: list[_Block] = []
         self._call_ids: set[str] = set()
 
@@ -102,10 +105,9 @@ class AnswerReader:
     def _take_end(self, delta: JsonObject, usage: object) -> None:
         self._stop = text_of(delta.get("stop_reason")) or self._stop
         # ANT-20: every report counts from the start, so the last one of each kind is the sum.
-        found = {key: count_of(usage, key) for key in _COUNTS}
+        self._counts.update(counts_of(usage, _COUNTS))
         details = usage.get("output_tokens_details") if isinstance(usage, dict) else None
-        found["thinking_tokens"] = count_of(details, "thinking_tokens")
-        self._counts.update({key: count for key, count in found.items() if count is not None})
+        self._thinking = count_of(details, "thinking_tokens") or self._thinking
 
     def _open(self, item: JsonObject) -> _Block:
         block = _Block(text_of(item.get("type")))
@@ -165,17 +167,16 @@ class AnswerReader:
         return stop
 
     def _usage(self) -> TokenUsage | None:
-        counts = self._counts
-        if "input_tokens" not in counts and "output_tokens" not in counts:
+        counts = known_counts(self._counts, _COUNTS)
+        if counts is None or not {"input_tokens", "output_tokens"} & self._counts.keys():
             return None
-        read = counts.get("cache_read_input_tokens", 0)
-        written = counts.get("cache_creation_input_tokens", 0)
+        fresh, output, read, written = counts
         return TokenUsage(
-            input_tokens=counts.get("input_tokens", 0) + read + written,  # the vendor leaves the cached ones out
-            output_tokens=counts.get("output_tokens", 0),
+            input_tokens=fresh + read + written,  # the vendor leaves the cached ones out
+            output_tokens=output,
             cache_read_tokens=read,
             cache_write_tokens=written,
-            reasoning_tokens=counts.get("thinking_tokens", 0),
+            reasoning_tokens=self._thinking,
         )
 
 
@@ -255,8 +256,11 @@ class StreamReader(AnswerReader):
         elif (block.kind, kind) == ("thinking", "signature_delta"):
             block.proof = text_of(delta.get("signature"))
         elif (block.kind, kind) == ("tool_use", "input_json_delta"):
-            piece = raw_text_of(delta.get("partial_json"))
-            if piece:
+            given = delta.get("partial_json")
+            piece = raw_text_of(given)
+            if isinstance(given, dict):  # some servers send the object itself
+                block.input = given
+            elif piece:
                 block.json.append(piece)
                 shown = ToolInputDelta(block.call_id, block.name, replace_lone_surrogates(piece))
                 yield StreamEvent("tool_input_delta", shown)

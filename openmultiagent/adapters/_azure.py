@@ -104,7 +104,6 @@ def create(
     *,
     api_key: str | None = None,
     base_url: str | None = None,
-    region: str | None = None,  # noqa: ARG001 - the endpoint has its region
     transport: TransportOptions | None = None,
     egress_policy: EgressPolicy | None = None,
 ) -> AzureOpenAIAdapter:
@@ -113,7 +112,6 @@ def create(
     Args:
         api_key: The key; else ``AZURE_OPENAI_API_KEY``.
         base_url: The resource's endpoint; else ``AZURE_OPENAI_ENDPOINT``.
-        region: Not used.
         transport: Timeouts and retries.
         egress_policy: Where requests may go; anywhere when it is None.
 

@@ -23,9 +23,10 @@ from ._aws_credentials import (
 from ._bedrock_answer import AnswerReader, StreamReader
 from ._bedrock_request import encode_request
 from ._faults import request_id_of
-from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._http_adapter import WireAdapter, WireRequest
 from ._protocol import LLMChatOptions, LLMResponse
 from ._sigv4 import signed_headers
+from ._streamed_body import BodyReader
 from ._transport import TransportOptions, checked_header
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ class BedrockAdapter(WireAdapter):
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
         egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
         now: Tells the time that signatures are made for.
+        prefill: What happens to a conversation that ends with an assistant message. Most models refuse it, so by
+            default a short user message is added that asks to continue. True sends it as it is, for a model that
+            continues such a message.
 
     Raises:
         ConfigurationError: The region, the address or the key cannot be sent.
@@ -80,6 +84,7 @@ class BedrockAdapter(WireAdapter):
         http_client: httpx.AsyncClient | None = None,
         egress_policy: EgressPolicy | None = None,
         now: Callable[[], datetime] = _now,
+        prefill: bool = False,
     ) -> None:
         if _REGION.fullmatch(region) is None:
             raise ConfigurationError(f"{name}: region must be a name such as us-east-1, got {shown(region)}")
@@ -96,13 +101,14 @@ class BedrockAdapter(WireAdapter):
         self._credentials = credentials
         self._provider = credentials_provider
         self._now = now
+        self._prefill = prefill
         self._seen: deque[str] = deque(maxlen=12)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r}, region={self._region!r}, base_url={self._base_url!r})"
 
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
-        content = encode_request(messages, options, adapter_name=self.name)
+        content = encode_request(messages, options, adapter_name=self.name, prefill=self._prefill)
         operation = "converse-stream" if stream else "converse"
         # Names have colons, and ARNs slashes.
         return WireRequest(

@@ -20,7 +20,8 @@ from ._pieces import (
     JsonObject,
     PayloadReader,
     call_id_of,
-    count_of,
+    counts_of,
+    known_counts,
     made_tool_use,
     raw_text_of,
     text_of,
@@ -64,7 +65,7 @@ class AnswerReader:
         self._model = model
         self._id = request_id
         self._stop = ""
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int | None] = {}
         self._blocks: list[_Open] = []
         self._ids: set[str] = set()
 
@@ -97,8 +98,9 @@ class AnswerReader:
             call = self._json.object_of(block["toolUse"], "toolUse")
             made = self._add_call(call)
             value = call.get("input")
-            made.value = value if isinstance(value, dict | None) else None
-            made.arguments.extend([] if isinstance(value, dict | None) else [json.dumps(value)])
+            made.value = value if isinstance(value, dict) else None
+            if not isinstance(value, dict | None):  # some gateways send the text of the object
+                made.arguments.append(value if isinstance(value, str) else json.dumps(value))
         elif "reasoningContent" in block:
             reasoning = self._json.object_of(block["reasoningContent"], "reasoningContent")
             text = self._json.object_of(reasoning.get("reasoningText"), "reasoningText")
@@ -132,10 +134,7 @@ class AnswerReader:
         return block.text.add(raw_text_of(piece.get("text")))
 
     def _take_usage(self, payload: JsonObject) -> None:
-        usage = self._json.object_of(payload.get("usage"), "usage")
-        for key in _COUNTS:
-            if (count := count_of(usage, key)) is not None:
-                self._counts[key] = count
+        self._counts.update(counts_of(self._json.object_of(payload.get("usage"), "usage"), _COUNTS))
 
     def _response(self) -> LLMResponse:
         content = [block for opened in self._blocks if (block := self._block(opened)) is not None]
@@ -165,10 +164,11 @@ class AnswerReader:
         return self._stop or "end_turn"
 
     def _usage(self) -> TokenUsage | None:
-        """Return the counts; None when there are none, which is not the same as zero."""
-        if not self._counts:
+        """Return the counts; None when there are none that make sense, which is not the same as zero."""
+        counts = known_counts(self._counts, _COUNTS)
+        if counts is None or not self._counts:
             return None
-        fresh, output, read, written = (self._counts.get(key, 0) for key in _COUNTS)
+        fresh, output, read, written = counts
         return TokenUsage(
             input_tokens=fresh + read + written,  # BED-21: AWS counts what is cached apart
             output_tokens=output,
@@ -270,8 +270,11 @@ class StreamReader(AnswerReader):
             call = self._by_index.get((index, "call"))
             if call is None:
                 raise self._json.fault("a tool call has no name")
-            piece = raw_text_of(self._json.object_of(delta["toolUse"], "toolUse").get("input"))
-            if piece:
+            given = self._json.object_of(delta["toolUse"], "toolUse").get("input")
+            piece = raw_text_of(given)
+            if isinstance(given, dict):  # some gateways send the object itself
+                call.value = given
+            elif piece:
                 call.arguments.append(piece)
                 yield StreamEvent(
                     "tool_input_delta", ToolInputDelta(call.id, call.name, replace_lone_surrogates(piece))

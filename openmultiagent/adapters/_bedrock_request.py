@@ -19,6 +19,7 @@ from ..messages import (
     LLMMessage,
     MediaSource,
     ReasoningBlock,
+    Role,
     TextBlock,
     ToolResultBlock,
     ToolResultFilePart,
@@ -36,6 +37,7 @@ JsonObject = dict[str, Any]
 
 _PROTOCOL = "Amazon Bedrock Converse"
 _DEFAULT_MAX_TOKENS = 4_096
+_GO_ON = "Continue."
 _CACHE_POINT: JsonObject = {"cachePoint": {"type": "default"}}
 _IMAGE_FORMATS = {"image/jpeg": "jpeg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -57,13 +59,16 @@ _STRUCTURAL = frozenset({"model", "messages", "tools", "stream", "stream_options
 _UnsupportedError = type[UnsupportedContentError] | type[UnsupportedToolResultContentError]
 
 
-def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, adapter_name: str) -> bytes:
+def encode_request(
+    messages: Sequence[LLMMessage], options: LLMChatOptions, *, adapter_name: str, prefill: bool = False
+) -> bytes:
     """Return the body of a request, streamed or not: the address makes the difference.
 
     Args:
         messages: The conversation; checked here, unless it is a run's own, which is checked as it grows.
         options: Everything else about the call; what the API has no word for is left out.
         adapter_name: Name of the adapter, which tells its own reasoning from that of others.
+        prefill: Whether a conversation may end with an assistant message, which the model then continues.
 
     Raises:
         InvalidMessageError: The conversation is not valid.
@@ -75,6 +80,8 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
     encoder = _TurnEncoder(adapter_name, options)
     encoded = merged_turns((turn.role.value, encoder.blocks(turn)) for turn in turns)
     body: JsonObject = {"messages": [{"role": role, "content": _ordered(blocks)} for role, blocks in encoded]}
+    if body["messages"] and body["messages"][-1]["role"] == Role.ASSISTANT:
+        _end(body["messages"], prefill=prefill)
     if system and system.strip():
         body["system"] = [{"text": system}]
     if options.cache == "auto":
@@ -86,6 +93,15 @@ def encode_request(messages: Sequence[LLMMessage], options: LLMChatOptions, *, a
     if more:
         body["additionalModelRequestFields"] = more
     return json_bytes(body)
+
+
+def _end(sent: list[JsonObject], *, prefill: bool) -> None:
+    """Make a conversation that ends with the assistant acceptable: most models want it to end with the user."""
+    last = sent[-1]["content"][-1]
+    if not prefill:
+        sent.append({"role": "user", "content": [{"text": _GO_ON}]})
+    elif "text" in last:
+        last["text"] = last["text"].rstrip()  # models refuse blanks at the end
 
 
 def _mark_for_cache(body: JsonObject) -> None:

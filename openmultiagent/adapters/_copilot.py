@@ -16,7 +16,7 @@ from ._http_adapter import WireRequest
 from ._openai import ChatCompletions
 from ._openai_profile import OpenAIProfile
 from ._protocol import LLMChatOptions
-from ._transport import TransportOptions, checked_header
+from ._transport import TransportOptions, checked_base_url, checked_header
 
 if TYPE_CHECKING:
     import httpx
@@ -27,6 +27,8 @@ _log = get_logger(__name__)
 
 _NAME = "copilot"
 _BASE_URL = "https://api.githubcopilot.com"
+_GITHUB_URL = "https://github.com"
+_GITHUB_API_URL = "https://api.github.com"
 _KEY_VARIABLES = ("GITHUB_COPILOT_TOKEN", "GITHUB_TOKEN")
 _EDITOR_HEADERS = {
     "copilot-integration-id": "vscode-chat",
@@ -69,21 +71,27 @@ class CopilotAdapter(ChatCompletions):
         allow_device_login: Whether a user may be asked to log in, when there is no token.
         on_device_code: Shows the user where to log in, as ``callback(verification_uri, user_code)``; given, it allows
             the login. Standard error is used by default.
+        base_url: The address of the service. It and the next two are for companies whose GitHub has hosts of its own.
+        github_url: Where users log in.
+        github_api_url: GitHub's API, which is shown the token.
         transport: Timeouts and retries.
         http_client: A client to use instead of own ones, with its own timeouts; the adapter never closes it.
         egress_policy: Where requests may go; anywhere when it is None. It does not go together with ``http_client``.
 
     Raises:
-        ConfigurationError: The token cannot be sent.
+        ConfigurationError: The token cannot be sent, or an address is none.
         EgressPolicyError: The policy does not allow an address that the calls or the login need.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but one of them keywords, and all with a default
         self,
         github_token: str | None = None,
         *,
         allow_device_login: bool = False,
         on_device_code: DeviceCodeCallback | None = None,
+        base_url: str = _BASE_URL,
+        github_url: str = _GITHUB_URL,
+        github_api_url: str = _GITHUB_API_URL,
         transport: TransportOptions | None = None,
         http_client: httpx.AsyncClient | None = None,
         egress_policy: EgressPolicy | None = None,
@@ -91,7 +99,7 @@ class CopilotAdapter(ChatCompletions):
         policy = normalize_egress_policy(egress_policy)
         super().__init__(
             name=_NAME,
-            base_url=_BASE_URL,
+            base_url=base_url,
             profile=_PROFILE,
             transport=transport,
             http_client=http_client,
@@ -101,6 +109,8 @@ class CopilotAdapter(ChatCompletions):
         self._tokens = SessionTokens(
             provider=_NAME,
             transport=self._transport,
+            github_url=checked_base_url(github_url, owner=_NAME, what="github_url"),
+            github_api_url=checked_base_url(github_api_url, owner=_NAME, what="github_api_url"),
             github_token=checked_header(github_token, owner=_NAME, what="github_token") if github_token else None,
             on_device_code=(on_device_code or show_device_code) if asks else None,
         )
@@ -139,7 +149,6 @@ def create(
     *,
     api_key: str | None = None,
     base_url: str | None = None,
-    region: str | None = None,  # noqa: ARG001 - the service has one address
     transport: TransportOptions | None = None,
     egress_policy: EgressPolicy | None = None,
 ) -> CopilotAdapter:
@@ -148,7 +157,6 @@ def create(
     Args:
         api_key: A GitHub token; else ``GITHUB_COPILOT_TOKEN``, else ``GITHUB_TOKEN``. An empty variable counts as none.
         base_url: Not used, with a warning: the service has one address.
-        region: Not used.
         transport: Timeouts and retries.
         egress_policy: Where requests may go; anywhere when it is None.
 

@@ -1,7 +1,7 @@
 """How GitHub Copilot lets a program in: a GitHub token is exchanged for a session token that lives for half an hour.
 
 Not here: calls of models. The GitHub token is given, or made by a login on another device. Invariants: concurrent calls
-share one exchange; the GitHub token goes to GitHub's own hosts only; tokens are in no error. There is no public
+share one exchange; the GitHub token goes to GitHub's hosts only; tokens are in no error. There is no public
 documentation: this follows what GitHub's own editor plugins send, and for the login "Device flow" of the GitHub
 documentation ("Authorizing OAuth apps"), as of November 2026.
 """
@@ -27,9 +27,9 @@ from ._transport import HttpTransport, checked_header
 
 __all__ = ["DeviceCodeCallback", "SessionTokens", "show_device_code"]
 
-_TOKEN_URL = "https://api.github.com/copilot_internal/v2/token"  # noqa: S105 - an address
-_DEVICE_URL = "https://github.com/login/device/code"
-_ACCESS_URL = "https://github.com/login/oauth/access_token"
+_TOKEN_PATH = "/copilot_internal/v2/token"  # noqa: S105 - an address
+_DEVICE_PATH = "/login/device/code"
+_ACCESS_PATH = "/login/oauth/access_token"
 _CLIENT_ID = "Iv1.b507a08c87ecfe98"
 _GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _USER_AGENT = "GitHubCopilotChat/0.28.0"
@@ -59,6 +59,8 @@ class SessionTokens:
     Args:
         provider: Name of the adapter, for errors.
         transport: Sends the requests.
+        github_url: Where users log in, without a slash at its end.
+        github_api_url: GitHub's API, without a slash at its end.
         github_token: A GitHub token; None to log in.
         on_device_code: Shows the user where to log in; None when nobody may be asked.
         clock: Returns the time in seconds since 1970.
@@ -70,6 +72,8 @@ class SessionTokens:
         *,
         provider: str,
         transport: HttpTransport,
+        github_url: str,
+        github_api_url: str,
         github_token: str | None,
         on_device_code: DeviceCodeCallback | None,
         clock: Callable[[], float] = time.time,
@@ -77,6 +81,9 @@ class SessionTokens:
     ) -> None:
         self._provider = provider
         self._transport = transport
+        self._token_url = f"{github_api_url}{_TOKEN_PATH}"
+        self._device_url = f"{github_url}{_DEVICE_PATH}"
+        self._access_url = f"{github_url}{_ACCESS_PATH}"
         self._github_token = github_token
         self._on_device_code = on_device_code
         self._clock = clock
@@ -95,7 +102,7 @@ class SessionTokens:
     def urls(self) -> Iterable[str]:
         """Where requests for tokens go."""
         logs_in = self._github_token is None and self._on_device_code is not None
-        return (_TOKEN_URL, _DEVICE_URL, _ACCESS_URL) if logs_in else (_TOKEN_URL,)
+        return (self._token_url, self._device_url, self._access_url) if logs_in else (self._token_url,)
 
     async def get(self) -> str:
         """Return a session token that is good for another minute at least.
@@ -146,7 +153,7 @@ class SessionTokens:
     async def _exchange(self, github_token: str) -> tuple[str, float]:
         headers = {"authorization": f"token {github_token}", "accept": "application/json", "user-agent": _USER_AGENT}
         try:
-            answer = await self._json(await self._transport.get(_TOKEN_URL, headers=headers))
+            answer = await self._json(await self._transport.get(self._token_url, headers=headers))
         except AdapterError as error:
             raise _retold("Copilot token exchange failed", error) from error
         expires_at = _seconds(answer.get("expires_at"))
@@ -156,7 +163,7 @@ class SessionTokens:
 
     async def _log_in(self, on_device_code: DeviceCodeCallback) -> str:
         try:
-            started = await self._form(_DEVICE_URL, {"client_id": _CLIENT_ID, "scope": "copilot"})
+            started = await self._form(self._device_url, {"client_id": _CLIENT_ID, "scope": "copilot"})
         except AdapterError as error:
             raise _retold("Device code request failed", error) from error
         codes = [started.get(key) for key in ("verification_uri", "user_code", "device_code")]
@@ -169,7 +176,7 @@ class SessionTokens:
         form = {"client_id": _CLIENT_ID, "device_code": device_code, "grant_type": _GRANT}
         while self._clock() < deadline:
             await self._sleep(interval)
-            answer = await self._form(_ACCESS_URL, form)
+            answer = await self._form(self._access_url, form)
             if answer.get("access_token"):
                 return self._checked(answer["access_token"], "the login")
             told = answer.get("error")

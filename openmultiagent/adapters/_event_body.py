@@ -1,4 +1,4 @@
-"""Bodies of streamed answers that are server-sent events with JSON in each.
+"""Streamed answers that are server-sent events with JSON in each, and the adapters that read them.
 
 Not here: what the events of any one protocol mean. Invariant: the events of a chunk that precede a fault in it are
 told before the fault.
@@ -6,13 +6,26 @@ told before the fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ._protocol import StreamEvent
+from ._http_adapter import WireAdapter, WireRequest
+from ._protocol import LLMResponse, StreamEvent
 from ._sse import SSEDecoder
+from ._streamed_body import BodyReader
 
-__all__ = ["EventBody", "EventReader"]
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["EventAdapter", "EventBody", "EventReader", "WholeReader"]
+
+
+class WholeReader(Protocol):
+    """Reads one answer that came in one piece."""
+
+    def read(self, body: bytes) -> LLMResponse:
+        """Return the response that a whole body holds."""
+        ...
 
 
 class EventReader(Protocol):
@@ -60,3 +73,22 @@ class EventBody:
         for event in self._lines.close():
             yield from self._reader.feed(event.data)
         yield from self._reader.finish()
+
+
+class EventAdapter(WireAdapter):
+    """An adapter whose answers are JSON or, streamed, server-sent events; a subclass names their readers."""
+
+    _answers: ClassVar[Callable[..., WholeReader]]
+    """Makes the reader of a whole answer."""
+    _streams: ClassVar[Callable[..., EventReader]]
+    """Makes the reader of a streamed one, from the same arguments."""
+
+    def _reading(self, request: WireRequest) -> Mapping[str, Any]:
+        """Return the arguments that readers are made with."""
+        return {"provider": self.name, "model": request.model, "redact": self._redact}
+
+    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
+        return self._answers(**self._reading(request)).read(body)
+
+    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
+        return EventBody(self._streams(**self._reading(request)))

@@ -10,12 +10,12 @@ from urllib.parse import quote
 from .._patterns import lazy_pattern
 from ..egress import EgressPolicy
 from ..messages import LLMMessage
-from ._event_body import EventBody
+from ._event_body import EventAdapter
 from ._gemini_answer import AnswerReader, StreamReader
 from ._gemini_request import encode_request
-from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._http_adapter import WireRequest
 from ._key_headers import KeyHeaders
-from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
+from ._protocol import AdapterCapabilities, LLMChatOptions
 from ._transport import TransportOptions
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _VERSIONED = lazy_pattern(r"/v\d+\w*$")
 _RESOURCES = ("models/", "tunedModels/")
 
 
-class GeminiAdapter(WireAdapter):
+class GeminiAdapter(EventAdapter):
     """An adapter for the Gemini API.
 
     It follows the reference pages "Generating content", "Function calling", "Thinking" and "Thought signatures" of
@@ -56,6 +56,8 @@ class GeminiAdapter(WireAdapter):
 
     capabilities = AdapterCapabilities(read_only=True, structured_output=True, echoes_reasoning="own-issued")
     """The adapter reads a conversation in place, and sends back the reasoning that it issued itself."""
+    _answers = AnswerReader
+    _streams = StreamReader
 
     def __init__(
         self,
@@ -84,18 +86,11 @@ class GeminiAdapter(WireAdapter):
         method = "streamGenerateContent?alt=sse" if stream else "generateContent"
         return WireRequest(f"{self._root}/{quote(resource)}:{method}", content, options.model)
 
-    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
-        return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
-
-    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
-        return EventBody(StreamReader(provider=self.name, model=request.model, redact=self._redact))
-
 
 def create(
     *,
     api_key: str | None = None,
     base_url: str | None = None,
-    region: str | None = None,  # noqa: ARG001 - other providers have regions
     transport: TransportOptions | None = None,
     egress_policy: EgressPolicy | None = None,
 ) -> GeminiAdapter:
@@ -104,7 +99,6 @@ def create(
     Args:
         api_key: The key; else ``GEMINI_API_KEY``, else ``GOOGLE_API_KEY``.
         base_url: The server's address; Google's unless given.
-        region: Not used.
         transport: Timeouts and retries.
         egress_policy: Where requests may go; anywhere when it is None.
 

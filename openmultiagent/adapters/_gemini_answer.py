@@ -18,7 +18,8 @@ from ._pieces import (
     JsonObject,
     PayloadReader,
     call_id_of,
-    count_of,
+    counts_of,
+    known_counts,
     made_tool_use,
     raw_text_of,
     text_of,
@@ -54,12 +55,12 @@ class AnswerReader:
         self._model = model
         self._finish = ""
         self._blocked = False
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int | None] = {}
         self._open: list[_Open] = []
         self._ids: set[str] = set()
 
     def read(self, body: bytes) -> LLMResponse:
-        """Return the response that a whole body holds.
+        """Return the response that a whole body holds: one payload, or an array of them, as in a stream without events.
 
         Args:
             body: The body of a 2xx response.
@@ -69,9 +70,10 @@ class AnswerReader:
             AdapterError: It is an error in the clothes of an answer.
         """
         text = body.decode("utf-8-sig", "replace")
-        payload = self._json.parsed(text)
-        self._take(payload, text)
-        if not _ANSWER_KEYS & payload.keys():
+        payloads = self._json.all_parsed(text)
+        for payload in payloads:
+            self._take(payload, text)
+        if not any(_ANSWER_KEYS & payload.keys() for payload in payloads):
             raise self._json.fault("the answer has no candidates", text)
         return self._response()
 
@@ -82,9 +84,7 @@ class AnswerReader:
         self._id = text_of(payload.get("responseId")) or self._id
         self._model = text_of(payload.get("modelVersion")) or self._model
         usage = self._json.object_of(payload.get("usageMetadata"), "usageMetadata")
-        for key in _COUNTS:
-            if (count := count_of(usage, key)) is not None:
-                self._counts[key] = count  # GEM-22: cumulative, so the latest counts
+        self._counts.update(counts_of(usage, _COUNTS))  # GEM-22: cumulative, so the latest counts
         feedback = self._json.object_of(payload.get("promptFeedback"), "promptFeedback")
         reason = text_of(feedback.get("blockReason"))
         self._blocked = self._blocked or bool(reason and not reason.endswith("_UNSPECIFIED"))
@@ -177,10 +177,11 @@ class AnswerReader:
         return _ORDINARY.get(self._finish) or self._finish.lower()
 
     def _usage(self) -> TokenUsage | None:
-        """Return the counts; None when there are none, which is not the same as zero."""
-        if not self._counts:
+        """Return the counts; None when there are none that make sense, which is not the same as zero."""
+        counts = known_counts(self._counts, _COUNTS)
+        if counts is None or not self._counts:
             return None
-        prompt, tool_prompt, candidates, thoughts, cached = (self._counts.get(key, 0) for key in _COUNTS)
+        prompt, tool_prompt, candidates, thoughts, cached = counts
         return TokenUsage(
             input_tokens=prompt + tool_prompt,
             output_tokens=candidates + thoughts,

@@ -12,7 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
@@ -24,12 +25,13 @@ from ..redaction import REDACTED, redact_sensitive_text
 from ._faults import request_id_of
 from ._key_headers import KeyHeaders
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
+from ._streamed_body import BodyReader, StreamedBody
 from ._transport import HttpTransport, TransportOptions, checked_base_url
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["BodyReader", "WireAdapter", "WireRequest", "json_bytes", "merged_turns", "padded_base64"]
+__all__ = ["WireAdapter", "WireRequest", "json_bytes", "merged_turns", "padded_base64"]
 
 _TRAILER_SECONDS = 0.5
 """How long the end of a body may take after the answer is complete, before its connection is given up."""
@@ -50,23 +52,6 @@ class WireRequest:
     """Headers of this request alone."""
     text_tools: frozenset[str] = frozenset()
     """Names of the tools whose calls are looked for in the text of an answer without calls."""
-
-
-class BodyReader(Protocol):
-    """Reads the body of one streamed answer."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the answer is complete, although the server may keep its body open."""
-        ...
-
-    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
-        """Yield the events that a further piece of the body completes."""
-        ...
-
-    def close(self) -> Iterator[StreamEvent]:
-        """Yield the events at the end of the body, of which the last is ``done``."""
-        ...
 
 
 class WireAdapter(ABC):
@@ -197,7 +182,11 @@ class WireAdapter(ABC):
 
     async def _events(self, request: WireRequest) -> AsyncGenerator[StreamEvent, None]:
         response = await self._post(request)
-        reader = self._reader(request, response)
+        reader = StreamedBody(
+            self._reader(request, response),
+            partial(self._read, request=request, response=response),
+            content_type=response.headers.get("content-type", ""),
+        )
         try:
             async with aclosing(self._transport.chunks(response)) as chunks:
                 async for chunk in chunks:

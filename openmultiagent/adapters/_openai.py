@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..egress import EgressPolicy
 from ..messages import LLMMessage
-from ._event_body import EventBody
-from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._event_body import EventAdapter
+from ._http_adapter import WireRequest
 from ._key_headers import KeyHeaders
 from ._openai_answer import AnswerReader, StreamReader
 from ._openai_profile import OpenAIProfile
 from ._openai_request import encode_request
-from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
+from ._protocol import AdapterCapabilities, LLMChatOptions
 from ._transport import TransportOptions, checked_base_url
 from ._vendors import is_vendor_host
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ChatCompletions", "OpenAIAdapter"]
 
 
-class ChatCompletions(WireAdapter):
+class ChatCompletions(EventAdapter):
     """The chat protocol of OpenAI, wherever it is spoken and whatever a request is allowed by.
 
     Args:
@@ -38,6 +38,9 @@ class ChatCompletions(WireAdapter):
         http_client: A client to use instead of own ones.
         egress_policy: Where requests may go.
     """
+
+    _answers = AnswerReader
+    _streams = StreamReader
 
     def __init__(  # noqa: PLR0913 - all of them keywords, and most with a default
         self,
@@ -88,15 +91,8 @@ class ChatCompletions(WireAdapter):
     def _url(self, options: LLMChatOptions) -> str:  # noqa: ARG002 - some addresses name the model
         return f"{self._base_url}/chat/completions"
 
-    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
-        return AnswerReader(
-            provider=self.name, model=request.model, redact=self._redact, text_tools=request.text_tools
-        ).read(body)
-
-    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
-        return EventBody(
-            StreamReader(provider=self.name, model=request.model, redact=self._redact, text_tools=request.text_tools)
-        )
+    def _reading(self, request: WireRequest) -> Mapping[str, Any]:
+        return {**super()._reading(request), "text_tools": request.text_tools}
 
 
 class OpenAIAdapter(ChatCompletions):

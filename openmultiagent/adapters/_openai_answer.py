@@ -7,6 +7,7 @@ response at the end of a stream is what the same answer would have given in one 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from ..errors import UnsupportedToolCallError
 from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, replace_lone_surrogates
@@ -18,6 +19,7 @@ from ._pieces import (
     PayloadReader,
     call_id_of,
     count_of,
+    counts_of,
     made_tool_use,
     raw_text_of,
     text_of,
@@ -27,6 +29,7 @@ from ._text_tool_calls import extract_tool_calls
 
 __all__ = ["AnswerReader", "StreamReader"]
 
+_TOTALS = ("prompt_tokens", "completion_tokens")
 _STOP_REASONS = {"stop": "end_turn", "tool_calls": "end_turn", "length": "max_tokens"}
 """``tool_calls`` alone means nothing: the calls that came decide (MOD-23)."""
 
@@ -89,8 +92,13 @@ class AnswerReader:
         self._id = text_of(payload.get("id")) or self._id
         self._model = text_of(payload.get("model")) or self._model
         if usage := payload.get("usage"):
-            self._usage = _usage(usage) or self._usage
+            self._take_usage(usage)
         return payload
+
+    def _take_usage(self, usage: object) -> None:
+        told = counts_of(usage, _TOTALS)
+        if told:  # MOD-17: the last report counts, also one that makes no sense
+            self._usage = None if None in told.values() else _usage(usage)
 
     def _first_choice(self, payload: JsonObject) -> JsonObject | None:
         choices = self._json.objects_of(payload.get("choices"), "choices")
@@ -286,13 +294,8 @@ def _loose_text(value: object) -> str:
     return "".join(parts)
 
 
-def _usage(value: object) -> TokenUsage | None:
-    """Return the counts; None when there are none, which is not the same as zero."""
-    if not isinstance(value, dict):
-        return None
-    if not any(isinstance(value.get(key), int) for key in ("prompt_tokens", "completion_tokens")):
-        return None
-    prompt, completion = (_details(value, f"{side}_tokens_details") for side in ("prompt", "completion"))
+def _usage(value: Any) -> TokenUsage:
+    prompt, completion = (value.get(f"{side}_tokens_details") for side in ("prompt", "completion"))
     # What was read from a cache stands in OpenAI's place, in DeepSeek's, or in that of Kimi.
     cached = (
         count_of(prompt, "cached_tokens"),
@@ -306,8 +309,3 @@ def _usage(value: object) -> TokenUsage | None:
         cache_write_tokens=count_of(prompt, "cache_write_tokens") or 0,
         reasoning_tokens=count_of(completion, "reasoning_tokens") or 0,
     )
-
-
-def _details(usage: JsonObject, key: str) -> JsonObject:
-    details = usage.get(key)
-    return details if isinstance(details, dict) else {}

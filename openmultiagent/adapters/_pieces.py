@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from .._log import get_logger
@@ -20,9 +20,12 @@ from ._tool_input import parse_tool_input
 __all__ = [
     "GrowingText",
     "JsonObject",
+    "MendedText",
     "PayloadReader",
     "call_id_of",
     "count_of",
+    "counts_of",
+    "known_counts",
     "made_tool_use",
     "raw_text_of",
     "text_of",
@@ -35,6 +38,13 @@ JsonObject = dict[str, Any]
 _MOST_PIECES = 512
 _MOST_CHARACTERS = 128 * 1024
 """Pieces of a text are joined when there are so many: each takes some 50 bytes more than its characters."""
+
+_SMALL_TEXT = 512 * 1024
+"""Characters of a text that may be there twice for a moment, as its pieces and as the whole."""
+_FIRST_STEP = 1024
+"""Characters in each of the steps that the first piece is taken in."""
+_STEPS = 256
+"""Steps in which a larger text is made: their number bounds the work where Python cannot let a text grow in place."""
 
 _decode = json.JSONDecoder().decode
 """``json.loads`` without the search for what else it might have been given."""
@@ -63,11 +73,28 @@ class PayloadReader:
         Raises:
             LLMProtocolError: It is no JSON, or no object.
         """
+        payload = self._decoded(text)
+        return payload if type(payload) is dict else self.object_of(payload, "the payload")
+
+    def all_parsed(self, text: str) -> list[JsonObject]:
+        """Return the objects that a text holds: one, or an array of them.
+
+        Args:
+            text: JSON.
+
+        Raises:
+            LLMProtocolError: It is no JSON, or something else.
+        """
+        payload = self._decoded(text)
+        if isinstance(payload, list):
+            return self.objects_of(payload, "the payload")
+        return [self.object_of(payload, "the payload")]
+
+    def _decoded(self, text: str) -> object:
         try:
-            payload = _decode(text)
+            return _decode(text)
         except (ValueError, RecursionError) as error:
             raise self.fault(f"not valid JSON: {error}", text) from error
-        return payload if type(payload) is dict else self.object_of(payload, "the payload")
 
     def object_of(self, value: object, what: str) -> JsonObject:
         """Return a value that must be an object; None counts as an empty one.
@@ -125,19 +152,13 @@ class PayloadReader:
         return f"[unsupported block type: {kind}]"
 
 
-class GrowingText:
-    """A text that grows piece by piece; the halves of a surrogate pair may come in two pieces."""
+class MendedText:
+    """A text that comes piece by piece, of which nothing is kept; halves of a surrogate pair may come in two pieces."""
 
-    __slots__ = ("_characters", "_folded", "_half", "_parts")
+    __slots__ = ("_half",)
 
     def __init__(self) -> None:
-        self._folded: list[str] = []
-        self._characters = 0
-        self._parts: list[str] = []
         self._half = ""
-
-    def __bool__(self) -> bool:
-        return bool(self._parts or self._folded)
 
     def add(self, piece: str) -> str:
         """Add a piece; return what can be shown now.
@@ -165,10 +186,35 @@ class GrowingText:
             self._keep(rest)
         return rest
 
+    def _keep(self, piece: str) -> None:
+        """Take what can be shown."""
+
+
+class GrowingText(MendedText):
+    """A text that comes piece by piece and is kept."""
+
+    __slots__ = ("_characters", "_folded", "_parts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folded: list[str] = []
+        self._characters = 0
+        self._parts: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._parts or self._folded)
+
     def whole(self) -> str:
-        """Return the whole text."""
+        """Return the whole text; of a large one, each piece goes as soon as its characters are copied."""
         self.end()
-        return "".join([*self._folded, *self._parts])
+        pieces = [*self._folded, *self._parts]
+        self._parts.clear()
+        self._folded.clear()  # nothing but the list here holds the pieces now
+        size = sum(map(len, pieces))
+        text = "".join(pieces) if size <= _SMALL_TEXT or len(pieces) == 1 else _grown(pieces, size)
+        if text:
+            self._folded.append(text)
+        return text
 
     def _keep(self, piece: str) -> None:
         self._parts.append(piece)
@@ -177,6 +223,32 @@ class GrowingText:
             self._folded.append("".join(self._parts))
             self._parts.clear()
             self._characters = 0
+
+
+def _grown(pieces: list[str], size: int) -> str:
+    """Return the whole of a large text, and empty the list of its pieces meanwhile."""
+    text = ""
+    # CPython lets a text grow in place where a loop adds to a variable that nothing else shares with it, once the loop
+    # has turned a few times. Elsewhere, and under a tracer, each step copies what is there.
+    for step in _steps(pieces, size):
+        text += step
+    return text
+
+
+def _steps(pieces: list[str], size: int) -> Iterator[str]:
+    pieces.reverse()
+    first = pieces.pop()
+    yield from (first[start : start + _FIRST_STEP] for start in range(0, len(first), _FIRST_STEP))
+    del first
+    step: list[str] = []
+    while pieces:
+        length = 0
+        while pieces and length < size // _STEPS:
+            step.append(pieces.pop())
+            length += len(step[-1])
+        joined = "".join(step)
+        step.clear()
+        yield joined
 
 
 def call_id_of(given: str, taken: Collection[str], *, prefix: str = "call_") -> str:
@@ -243,5 +315,29 @@ def count_of(counts: object, key: str) -> int | None:
         counts: What should be an object.
         key: The key of the number.
     """
-    count = counts.get(key) if isinstance(counts, dict) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
+    return counts_of(counts, [key]).get(key)
+
+
+def counts_of(counts: object, keys: Iterable[str]) -> dict[str, int | None]:
+    """Return the numbers of tokens that a provider tells, by their keys; None for one that makes no sense.
+
+    Args:
+        counts: What should be an object.
+        keys: The keys of the numbers; those that are missing or null are left out.
+    """
+    if not isinstance(counts, dict):
+        return {}
+    told = {key: counts[key] for key in keys if counts.get(key) is not None}
+    return {key: count if type(count) is int and count >= 0 else None for key, count in told.items()}
+
+
+def known_counts(told: Mapping[str, int | None], keys: Iterable[str]) -> list[int] | None:
+    """Return numbers of tokens, 0 for each that was not told; None when one of them makes no sense.
+
+    Args:
+        told: What ``counts_of`` returned.
+        keys: The keys of the numbers.
+    """
+    counts = [told.get(key, 0) for key in keys]
+    known = [count for count in counts if count is not None]
+    return known if len(known) == len(counts) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from .._shown import shown
@@ -30,7 +31,6 @@ class _Factory(Protocol):
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        region: str | None = None,
         transport: TransportOptions | None = None,
         egress_policy: EgressPolicy | None = None,
     ) -> LLMAdapter: ...
@@ -39,7 +39,6 @@ class _Factory(Protocol):
 _FACTORIES: Mapping[str, _Factory] = {
     "anthropic": _anthropic.create,
     "azure-openai": _azure.create,
-    "bedrock": _bedrock.create,
     "copilot": _copilot.create,
     "gemini": _gemini.create,
 }
@@ -52,7 +51,7 @@ _APIS: Mapping[str, tuple[str, ...]] = {"openai": ("chat", "responses")}
 
 def provider_names() -> tuple[str, ...]:
     """Return the names that ``create_adapter`` knows, sorted."""
-    return tuple(sorted([*VENDORS, *_FACTORIES, _EMBEDDED]))
+    return tuple(sorted([*VENDORS, *_FACTORIES, _REGIONAL, _EMBEDDED]))
 
 
 def create_adapter(
@@ -101,9 +100,9 @@ def create_adapter(
             if value is not None:
                 raise ConfigurationError(f"provider 'embedded' runs inside the process and takes no {argument}")
         return EmbeddedAdapter()
-    factory = _FACTORIES.get(name)
+    factory = partial(_bedrock.create, region=region) if name == _REGIONAL else _FACTORIES.get(name)
     if factory is not None:
-        return factory(api_key=api_key, base_url=base_url, region=region, transport=transport, egress_policy=policy)
+        return factory(api_key=api_key, base_url=base_url, transport=transport, egress_policy=policy)
     vendor = VENDORS[name]
     address = checked_base_url(base_url or _variable(vendor.base_url_variable) or vendor.base_url, owner=name)
     return _openai_adapter(name, vendor, address, api_key, transport, policy, responses=api == "responses")

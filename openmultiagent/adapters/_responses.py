@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..egress import EgressPolicy
 from ..messages import LLMMessage
-from ._event_body import EventBody
-from ._http_adapter import BodyReader, WireAdapter, WireRequest
+from ._event_body import EventAdapter
+from ._http_adapter import WireRequest
 from ._key_headers import KeyHeaders
-from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse
+from ._protocol import AdapterCapabilities, LLMChatOptions
 from ._responses_answer import AnswerReader, StreamReader
 from ._responses_request import encode_request
 from ._transport import TransportOptions
@@ -23,7 +23,7 @@ __all__ = ["OpenAIResponsesAdapter"]
 _CAPABILITIES = AdapterCapabilities(read_only=True, structured_output=True, echoes_reasoning="own-issued")
 
 
-class OpenAIResponsesAdapter(WireAdapter):
+class OpenAIResponsesAdapter(EventAdapter):
     """An adapter for OpenAI's Responses API.
 
     It follows "Responses" of the OpenAI API reference and the types of OpenAI's own client ``openai`` 3.57, as of
@@ -50,6 +50,9 @@ class OpenAIResponsesAdapter(WireAdapter):
     capabilities = _CAPABILITIES
     """The adapter reads a conversation in place, and sends back the reasoning that it issued itself."""
 
+    _answers = AnswerReader
+    _streams = StreamReader
+
     def __init__(
         self,
         *,
@@ -74,9 +77,3 @@ class OpenAIResponsesAdapter(WireAdapter):
     def _request(self, messages: Sequence[LLMMessage], options: LLMChatOptions, *, stream: bool) -> WireRequest:
         content = encode_request(messages, options, stream=stream, adapter_name=self.name)
         return WireRequest(f"{self._base_url}/responses", content, options.model)
-
-    def _read(self, body: bytes, request: WireRequest, response: httpx.Response) -> LLMResponse:  # noqa: ARG002 - see the base class
-        return AnswerReader(provider=self.name, model=request.model, redact=self._redact).read(body)
-
-    def _reader(self, request: WireRequest, response: httpx.Response) -> BodyReader:  # noqa: ARG002 - see the base class
-        return EventBody(StreamReader(provider=self.name, model=request.model, redact=self._redact))

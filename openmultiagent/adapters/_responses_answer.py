@@ -13,11 +13,12 @@ from ..messages import ContentBlock, ReasoningBlock, TextBlock, ToolUseBlock, re
 from ..usage import TokenUsage
 from ._faults import Redactor, payload_error
 from ._pieces import (
-    GrowingText,
     JsonObject,
+    MendedText,
     PayloadReader,
     call_id_of,
     count_of,
+    counts_of,
     made_tool_use,
     raw_text_of,
     text_of,
@@ -165,9 +166,9 @@ class StreamReader(AnswerReader):
     def __init__(self, *, provider: str, model: str, redact: Redactor) -> None:
         super().__init__(provider=provider, model=model, redact=redact)
         self._items: dict[int, JsonObject] = {}
-        self._text = GrowingText()
-        self._reasoning_text = GrowingText()
-        self._final: tuple[JsonObject, str] | None = None
+        self._text = MendedText()  # the whole texts come once more, at the end
+        self._reasoning_text = MendedText()
+        self._answer: LLMResponse | None = None
         self._takers: Mapping[str, Callable[[JsonObject], Iterator[StreamEvent]]] = {
             **dict.fromkeys(_TEXT_DELTAS, self._take_text),
             **dict.fromkeys(_REASONING_DELTAS, self._take_reasoning),
@@ -187,6 +188,7 @@ class StreamReader(AnswerReader):
 
         Raises:
             LLMProtocolError: It is no event of a response.
+            UnsupportedToolCallError: The model called something else than a function.
             AdapterError: The response has failed.
         """
         data = data.strip()
@@ -197,9 +199,8 @@ class StreamReader(AnswerReader):
         if kind == "error" or (not kind and event.get("error")):
             raise self._error(event.get("error") or {key: event[key] for key in event if key != "type"}, data)
         if kind in _TERMINAL:
-            response = self._payloads.object_of(event.get("response"), "response")
-            self._final = {"status": kind.removeprefix("response."), **response}, data
-            self.done = True
+            self._take_end(kind, event, data)
+            return []
         taker = self._takers.get(kind)
         return [] if taker is None else list(taker(event))
 
@@ -208,20 +209,24 @@ class StreamReader(AnswerReader):
 
         Raises:
             LLMProtocolError: The answer is not complete.
-            UnsupportedToolCallError: The model called something else than a function.
-            AdapterError: The response has failed.
         """
-        if self._final is None:
+        response = self._answer
+        if response is None:
             raise self._payloads.fault("the stream ended before the answer did (no response.completed)")
-        payload, text = self._final
-        if not payload.get("output"):  # some servers leave it to the events
-            payload = {**payload, "output": [self._items[index] for index in sorted(self._items)]}
-        response = self._response(payload, text)
         events = [StreamEvent("reasoning", rest)] if (rest := self._reasoning_text.end()) else []
         events.extend([StreamEvent("text", rest)] if (rest := self._text.end()) else [])
         events.extend(StreamEvent("tool_use", block) for block in response.content if isinstance(block, ToolUseBlock))
         events.append(StreamEvent("done", response))
         return events
+
+    def _take_end(self, kind: str, event: JsonObject, data: str) -> None:
+        response = self._payloads.object_of(event.get("response"), "response")
+        payload = {"status": kind.removeprefix("response."), **response}
+        if not payload.get("output"):  # some servers leave it to the events
+            payload["output"] = [self._items[index] for index in sorted(self._items)]
+        self._answer = self._response(payload, data)
+        self._items.clear()
+        self.done = True
 
     def _take_text(self, event: JsonObject) -> Iterator[StreamEvent]:
         piece = self._text.add(raw_text_of(event.get("delta")))
@@ -275,18 +280,15 @@ def _index(event: JsonObject, key: str) -> int:
 
 
 def _usage(value: object) -> TokenUsage | None:
-    """Return the counts; None when there are none, which is not the same as zero."""
-    if not isinstance(value, dict):
+    """Return the counts; None when there are none that make sense, which is not the same as zero."""
+    told = counts_of(value, ("input_tokens", "output_tokens"))
+    if not isinstance(value, dict) or not told or None in told.values():
         return None
-    counts = [count_of(value, key) for key in ("input_tokens", "output_tokens")]
-    if counts == [None, None]:
-        return None
-    details = {side: value.get(f"{side}_tokens_details") for side in ("input", "output")}
-    read, output = (part if isinstance(part, dict) else {} for part in details.values())
+    prompt, output = (value.get(f"{side}_tokens_details") for side in ("input", "output"))
     return TokenUsage(
-        input_tokens=counts[0] or 0,
-        output_tokens=counts[1] or 0,
-        cache_read_tokens=count_of(read, "cached_tokens") or 0,
-        cache_write_tokens=count_of(read, "cache_write_tokens") or 0,
+        input_tokens=told.get("input_tokens") or 0,
+        output_tokens=told.get("output_tokens") or 0,
+        cache_read_tokens=count_of(prompt, "cached_tokens") or 0,
+        cache_write_tokens=count_of(prompt, "cache_write_tokens") or 0,
         reasoning_tokens=count_of(output, "reasoning_tokens") or 0,
     )

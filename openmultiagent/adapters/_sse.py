@@ -85,9 +85,16 @@ class SSEDecoder:
                 self._data.clear()
             self._event = ""
             return
-        field, _, value = line.partition(b":")
-        if field == b"data":
-            # "replace" since one bad byte must not end an answer.
-            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
-        elif field == b"event":
-            self._event = value.removeprefix(b" ").decode("utf-8", "replace")
+        if line.startswith(b"data:"):
+            self._data.append(_value(line, 5))
+        elif line.startswith(b"event:"):
+            self._event = _value(line, 6)
+        elif line in (b"data", b"event"):  # without a colon the value is empty
+            self._line(line + b":", events)
+
+
+def _value(line: bytes, start: int) -> str:
+    """Return the value of a line, whose one leading space does not count; the line may be as large as an answer."""
+    start += line.startswith(b" ", start)
+    # "replace" since one bad byte must not end an answer.
+    return str(memoryview(line)[start:], "utf-8", "replace")

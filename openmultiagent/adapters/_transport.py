@@ -81,12 +81,13 @@ def retry_delay(attempt: int, retry_after: float | None, jitter: float) -> float
     return backoff * (1 - 0.25 * jitter)
 
 
-def checked_base_url(base_url: object, *, owner: str) -> str:
+def checked_base_url(base_url: object, *, owner: str, what: str = "base_url") -> str:
     """Return a base URL without its trailing slash.
 
     Args:
         base_url: An absolute HTTP(S) URL without credentials, query and fragment.
         owner: Whose URL it is, for the error.
+        what: What the argument is called.
 
     Raises:
         ConfigurationError: It is something else.
@@ -95,7 +96,7 @@ def checked_base_url(base_url: object, *, owner: str) -> str:
     if fault is not None:
         # Not the value itself: it may hold credentials.
         raise ConfigurationError(
-            f"{owner}: base_url {fault}; give the address up to and including the version, "
+            f"{owner}: {what} {fault}; give the address up to and including the version, "
             "such as http://localhost:11434/v1"
         )
     return str(base_url).rstrip("/")

@@ -28,6 +28,9 @@ _MAX_VALUES = 1_000_000
 _MAX_INT_BITS = 14_000
 """Below the 4,300 digits at which Python refuses to write an integer."""
 
+_ENCODED_AT_ONCE = 64 * 1024
+"""Characters that are looked through at once."""
+
 _REFUSED = "must be cloneable structured data (JSON-like)"
 
 
@@ -252,13 +255,14 @@ def _has_lone_surrogate(root: Any) -> bool:
 
 
 def _lone_surrogate(text: str) -> int | None:
-    """Return where the first lone surrogate is; costs nothing for ASCII."""
+    """Return where the first lone surrogate is; costs nothing for ASCII, and no copy of a large text."""
     if text.isascii():
         return None
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        return error.start
+    for start in range(0, len(text), _ENCODED_AT_ONCE):
+        try:
+            text[start : start + _ENCODED_AT_ONCE].encode()
+        except UnicodeEncodeError as error:
+            return start + error.start
     return None
 
 

@@ -13,9 +13,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
+from urllib.parse import unquote
 
 from ..adapters import LLMResponse
-from ._protocol_forms import OpenAIChat, OpenAIResponses, ProtocolForms, WireEvent
+from ._bedrock_forms import BedrockConverse
+from ._protocol_forms import OpenAIChat, OpenAIResponses, ProtocolForms
 from ._script import Scripted, answer_of
 from ._served import FakeRequest, Hangup, RawBody, Refused, Served, Silence, Step
 from ._vendor_forms import AnthropicMessages, GeminiContent
@@ -27,8 +29,14 @@ _FORMS: Mapping[str, type[ProtocolForms]] = {
     "openai-responses": OpenAIResponses,
     "anthropic": AnthropicMessages,
     "gemini": GeminiContent,
+    "bedrock": BedrockConverse,
 }
-_REQUEST_ID_HEADERS = {"openai": "x-request-id", "openai-responses": "x-request-id", "anthropic": "request-id"}
+_REQUEST_ID_HEADERS = {
+    "openai": "x-request-id",
+    "openai-responses": "x-request-id",
+    "anthropic": "request-id",
+    "bedrock": "x-amzn-requestid",
+}
 _JSON = "application/json"
 
 
@@ -142,7 +150,7 @@ class Delivery:
             self._split = step.split
             self._begin(step.status, step.content_type, step.headers, length=len(step.body))
             self._write(step.body)
-        elif step.fail_after is not None and not self._request.streamed:
+        elif step.fail_after is not None and not self._streams(step):
             self._refuse(step.failure)
         else:
             self._serve(step)
@@ -150,25 +158,29 @@ class Delivery:
     def _refuse(self, refused: Refused) -> None:
         body = json.dumps(self._forms.refusal(refused)).encode()
         wait = {} if refused.retry_after is None else {"retry-after": f"{refused.retry_after:g}"}
-        self._begin(refused.status, _JSON, {**wait, **refused.headers}, length=len(body))
+        headers = {**self._forms.refusal_headers(refused), **wait, **refused.headers}
+        self._begin(refused.status, _JSON, headers, length=len(body))
         self._write(body)
 
     def _serve(self, served: Served) -> None:
         forms = self._forms(self._answer(served), served)
         self._split = served.split
         self._wait(served.delay)
-        if self._request.streamed:
-            end = "\r\n" if served.crlf else "\n"
-            pieces = [_frame(event, end) for event in forms.events()]
-            failure = _frame(forms.failure(served.failure), end)
-            self._begin(200, "text/event-stream", served.headers, length=None)
+        headers = {**forms.headers, **served.headers}
+        if self._streams(served):
+            pieces = [forms.framed(event, crlf=served.crlf) for event in forms.events()]
+            failure = forms.failed(served.failure, crlf=served.crlf)
+            self._begin(200, forms.stream_type, headers, length=None)
         else:
             body = json.dumps(forms.whole(), ensure_ascii=False).encode()
             half = len(body) // 2
             pieces, failure = [body[:half], body[half:]], b""
             sent = pieces if served.end_after is None else pieces[: min(served.end_after, 1)]
-            self._begin(200, _JSON, served.headers, length=sum(map(len, sent)))
+            self._begin(200, _JSON, headers, length=sum(map(len, sent)))
         self._deliver(served, pieces, failure)
+
+    def _streams(self, served: Served) -> bool:
+        return self._request.streamed and "no_stream" not in served.quirks
 
     def _answer(self, served: Served) -> LLMResponse:
         script = Scripted(served.content, usage=served.usage, stop_reason=served.stop_reason)
@@ -235,16 +247,10 @@ class Delivery:
         connection.close()
 
 
-def _frame(event: WireEvent, end: str) -> bytes:
-    name, data = event
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    head = "" if name is None else f"event: {name}{end}"
-    return f"{head}data: {text}{end}{end}".encode()
-
-
 def _model(request: FakeRequest) -> str:
     """Return the model that was asked, to be named in the answer."""
     named = request.body.get("model") if isinstance(request.body, dict) else None
     if isinstance(named, str):
         return named
-    return request.path.rpartition("/")[2].partition(":")[0]
+    *_, parent, last = request.path.split("/")
+    return unquote(parent) if request.protocol == "bedrock" else last.partition(":")[0]

@@ -8,21 +8,23 @@ response of the script, and is recorded before it is answered.
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import anyio
 import anyio.to_thread
 
 from ..errors import ConfigurationError
 from ._delivery import ClientLeftError, Delivery, Gate
-from ._served import FakeRequest, Refused, ServerReply, ServerResponse, Step, step_of
+from ._served import FakeRequest, Protocol, RawBody, Refused, ServerReply, ServerResponse, Step, step_of
 from ._strict import STRICT, Complaint
 
 __all__ = ["FakeProviderServer"]
@@ -31,11 +33,24 @@ _IDLE_SECONDS = 60.0
 """How long a connection may be idle before the server closes it."""
 
 _Answer = Callable[["_Handler", Gate, str, bytes], None]
-_Protocol = Literal["openai", "openai-responses", "anthropic", "gemini", "unknown"]
+_ROUTES: Sequence[tuple[str, str, Protocol]] = (
+    ("POST", "/chat/completions", "openai"),
+    ("POST", "/responses", "openai-responses"),
+    ("POST", "/messages", "anthropic"),
+    ("POST", ":generateContent", "gemini"),
+    ("POST", ":streamGenerateContent", "gemini"),
+    ("POST", "/converse", "bedrock"),
+    ("POST", "/converse-stream", "bedrock"),
+    ("GET", "/copilot_internal/v2/token", "copilot-token"),
+)
+_SESSION_SECONDS = 1_800
+"""How long a session token of GitHub Copilot lives."""
 
 
 class FakeProviderServer:
-    """A server that speaks OpenAI's two protocols, Anthropic's and Gemini's, as JSON and as server-sent events.
+    """A server that speaks OpenAI's two protocols, Anthropic's, Gemini's and Amazon Bedrock's, whole and as streams.
+
+    It also exchanges tokens as GitHub does for Copilot, whose calls are those of OpenAI.
 
     It is a context manager, ``with`` or ``async with``, that starts and stops the server::
 
@@ -72,6 +87,7 @@ class FakeProviderServer:
         """Set when the server pauses in the middle of an answer, or says nothing."""
         self._strict = strict
         self._api_key = api_key
+        self._sessions: set[str] = set()
         self._lock = threading.Lock()
         self._served = 0
         self._replies: list[ServerReply | Step] = []
@@ -111,6 +127,16 @@ class FakeProviderServer:
     @property
     def gemini_url(self) -> str:
         """The base URL for adapters of Gemini's protocol."""
+        return self.url
+
+    @property
+    def bedrock_url(self) -> str:
+        """The base URL for adapters of Bedrock's protocol."""
+        return self.url
+
+    @property
+    def copilot_url(self) -> str:
+        """The base URL for adapters of GitHub Copilot, and the address of GitHub and its API for them."""
         return self.url
 
     def release(self) -> None:
@@ -173,7 +199,7 @@ class FakeProviderServer:
         with self._lock:
             request = _request(handler, path, raw, number=len(self.requests) + 1)
             self.requests.append(request)
-            reply = self._refusal(request) or self._next()
+            reply = self._refusal(request) or self._session(request) or self._next()
         # Outside the lock: a function of the script may take its time.
         step = step_of(reply(request) if callable(reply) else reply)
         Delivery(handler, gate, request).send(step)
@@ -181,8 +207,10 @@ class FakeProviderServer:
     def _refusal(self, request: FakeRequest) -> Refused | None:
         if request.protocol == "unknown":
             return Refused(404, f"there is nothing at {request.path}")
-        if self._api_key is not None and self._api_key not in _keys(request):
+        if self._api_key is not None and not {self._api_key, *self._sessions}.intersection(_keys(request)):
             return Refused(401, "Incorrect API key provided", code="invalid_api_key")
+        if request.protocol == "copilot-token":
+            return None
         if not isinstance(request.body, dict):
             return Refused(400, "the body is no JSON object")
         if self._strict:
@@ -192,6 +220,15 @@ class FakeProviderServer:
                 self.complaints.append(complaint.message)
                 return Refused(400, complaint.message, param=complaint.param)
         return None
+
+    def _session(self, request: FakeRequest) -> RawBody | None:
+        """Return a new session token, if one is asked for; that uses up no response."""
+        if request.protocol != "copilot-token":
+            return None
+        token = f"tid={secrets.token_hex(8)};fake"
+        self._sessions.add(token)
+        session = {"token": token, "expires_at": int(time.time()) + _SESSION_SECONDS, "refresh_in": 1_500}
+        return RawBody(json.dumps(session).encode())
 
     def _next(self) -> ServerReply | Step:
         if self._every is not None:
@@ -289,10 +326,10 @@ def _request(handler: _Handler, path: str, raw: bytes, *, number: int) -> FakeRe
         body = json.loads(raw)
     except ValueError:
         body = None
-    protocol, streamed = _protocol(path)
+    protocol, streamed = _protocol(handler.command, path)
     asked = isinstance(body, dict) and body.get("stream") is True
     return FakeRequest(
-        protocol=protocol if handler.command == "POST" else "unknown",
+        protocol=protocol,
         path=path,
         headers={name.lower(): value for name, value in handler.headers.items()},
         raw=raw,
@@ -303,23 +340,17 @@ def _request(handler: _Handler, path: str, raw: bytes, *, number: int) -> FakeRe
     )
 
 
-def _protocol(path: str) -> tuple[_Protocol, bool]:
+def _protocol(method: str, path: str) -> tuple[Protocol, bool]:
     """Return the protocol that a path belongs to, and whether the path alone asks for a stream."""
     route = path.partition("?")[0]
-    if route.endswith("/chat/completions"):
-        return "openai", False
-    if route.endswith("/responses"):
-        return "openai-responses", False
-    if route.endswith("/messages"):
-        return "anthropic", False
-    if route.endswith((":generateContent", ":streamGenerateContent")):
-        return "gemini", route.endswith(":streamGenerateContent")
-    return "unknown", False
+    found = (protocol for asked, end, protocol in _ROUTES if asked == method and route.endswith(end))
+    return next(found, "unknown"), route.endswith((":streamGenerateContent", "/converse-stream"))
 
 
 def _keys(request: FakeRequest) -> list[str]:
     names = ("x-api-key", "x-goog-api-key", "api-key")
-    return [request.headers.get("authorization", "").removeprefix("Bearer "), *map(request.headers.get, names)]  # type: ignore[list-item]  # None is nobody's key
+    shown = request.headers.get("authorization", "")
+    return [shown.removeprefix("Bearer ").removeprefix("token "), *map(request.headers.get, names)]  # type: ignore[list-item]  # None is nobody's key
 
 
 async def _set(event: threading.Event, seconds: float, otherwise: str) -> None:

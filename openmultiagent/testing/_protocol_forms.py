@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from ..adapters import LLMResponse
@@ -22,7 +22,7 @@ __all__ = ["JsonObject", "OpenAIChat", "OpenAIResponses", "ProtocolForms", "Wire
 JsonObject = dict[str, Any]
 
 WireEvent = tuple[str | None, JsonObject | str]
-"""A server-sent event: its name, if it has one, and its data."""
+"""An event of a stream: its name, if it has one, and its data."""
 
 
 class ProtocolForms(ABC):
@@ -33,6 +33,8 @@ class ProtocolForms(ABC):
         served: How it is delivered.
     """
 
+    stream_type: ClassVar[str] = "text/event-stream"
+    """The content type of streams."""
     types: ClassVar[dict[int, str]]
     """The provider's words for kinds of errors, by status."""
 
@@ -59,6 +61,30 @@ class ProtocolForms(ABC):
     def failure(cls, refused: Refused) -> WireEvent:
         """Return the event that tells of a failure within a stream."""
         return None, cls.refusal(refused)
+
+    @classmethod
+    def refusal_headers(cls, refused: Refused) -> Mapping[str, str]:  # noqa: ARG003 - one signature for all protocols
+        """Return the headers of a refusal."""
+        return {}
+
+    @classmethod
+    def framed(cls, event: WireEvent, *, crlf: bool) -> bytes:
+        """Return the bytes of an event."""
+        name, data = event
+        end = "\r\n" if crlf else "\n"
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        head = "" if name is None else f"event: {name}{end}"
+        return f"{head}data: {text}{end}{end}".encode()
+
+    @classmethod
+    def failed(cls, refused: Refused, *, crlf: bool) -> bytes:
+        """Return the bytes that tell of a failure within a stream."""
+        return cls.framed(cls.failure(refused), crlf=crlf)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of an answer."""
+        return {}
 
     @property
     def calls(self) -> list[ToolUseBlock]:

@@ -28,6 +28,7 @@ from ._script import Response, Scripted, check_response
 __all__ = [
     "FakeRequest",
     "Hangup",
+    "Protocol",
     "Quirk",
     "RawBody",
     "Refused",
@@ -48,10 +49,16 @@ Quirk = Literal[
     "same_call_ids",
     "no_finish",
     "unknown_events",
+    "no_stream",
 ]
 """How an answer departs from its protocol: it has no content at all; its stream has chunks without content; a tool's
 arguments are an object where text is right, or the other way round; they break off; calls have no ids, or all the same;
-it does not say why it ended; its stream has events of unknown types."""
+it does not say why it ended; its stream has events of unknown types; it comes in one piece where a stream was asked
+for."""
+
+
+Protocol = Literal["openai", "openai-responses", "anthropic", "gemini", "bedrock", "copilot-token", "unknown"]
+"""The protocols of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +171,8 @@ class Served:
 class FakeRequest:
     """What the server was sent."""
 
-    protocol: Literal["openai", "openai-responses", "anthropic", "gemini", "unknown"]
-    """The protocol, told by the path."""
+    protocol: Protocol
+    """The protocol, told by the path; ``copilot-token`` is the exchange of a token before calls of GitHub Copilot."""
     path: str
     headers: Mapping[str, str]
     """By lower-case name."""

@@ -25,6 +25,11 @@ _CALL_TURN = (
 )
 _RESULT_TURN = "Please ensure that function response turn comes immediately after a function call turn."
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_BEDROCK_START = "A conversation must start with a user message. Try again with a conversation that starts with one."
+_BEDROCK_TURNS = "A conversation must alternate between user and assistant roles. Make sure the roles alternate."
+_BEDROCK_BLOCKS = frozenset(
+    {"text", "image", "document", "video", "toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent"}
+)
 _PARTS = frozenset({"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"})
 
 
@@ -298,6 +303,71 @@ def _speaks(content: JsonObject) -> bool:
     return content.get("role") != "model" and any("functionResponse" not in part for part in content["parts"])
 
 
+def _bedrock(body: JsonObject, path: str) -> None:  # noqa: ARG001 - one signature for all protocols
+    messages = [_object(message) for message in _need(body, "messages", list)]
+    if not messages:
+        raise Complaint("A conversation must start with a user message. Try again with at least one message.")
+    owed: dict[str, int] = {}
+    before = "assistant"
+    for index, message in enumerate(messages):
+        role = message.get("role")
+        if role not in ("user", "assistant"):
+            raise Complaint(
+                f"Value {role!r} at 'messages.{index}.role' failed to satisfy constraint: [user, assistant]"
+            )
+        if role == before:
+            raise Complaint(_BEDROCK_TURNS if index else _BEDROCK_START)
+        before = role
+        owed = _bedrock_turn(message, index, owed)
+    if before != "user":
+        raise Complaint(_NO_PREFILL)
+    if "toolConfig" not in body and any(_bedrock_tools(message) for message in messages):
+        raise Complaint("The toolConfig field must be defined when using toolUse and toolResult content blocks.")
+
+
+def _bedrock_turn(message: JsonObject, index: int, owed: Mapping[str, int]) -> dict[str, int]:
+    """Check the blocks of a message against the calls before it; return the calls in it."""
+    place = f"messages.{index}.content"
+    content = message.get("content")
+    if not isinstance(content, list) or not content:
+        raise Complaint(f"The content field in the Message object at messages.{index} is empty. Add a ContentBlock.")
+    calls: dict[str, int] = {}
+    results: list[str] = []
+    for number, block in enumerate(map(_object, content)):
+        if not _BEDROCK_BLOCKS & block.keys():
+            raise Complaint(f"The ContentBlock object at {place}.{number} must set one of its keys.")
+        if "text" in block and not str(block["text"] or "").strip():
+            raise Complaint(f"The text field in the ContentBlock object at {place}.{number} is blank. Add text to it.")
+        if "toolUse" in block:
+            call = _object(block["toolUse"])
+            calls[_bedrock_id(call, f"{place}.{number}.toolUse")] = index
+            if not call.get("name") or not isinstance(call.get("input"), dict):
+                raise Complaint(
+                    f"The format of the value at {place}.{number}.toolUse.input is invalid. Give an object."
+                )
+        if "toolResult" in block:
+            results.append(_bedrock_id(_object(block["toolResult"]), f"{place}.{number}.toolResult"))
+    missing = [key for key in owed if key not in results]
+    if missing:
+        raise Complaint(f"Expected toolResult blocks at {place} for the following Ids: {', '.join(missing)}")
+    if len(results) != len(owed):
+        raise Complaint(
+            f"The number of toolResult blocks at {place} exceeds the number of toolUse blocks of previous turn."
+        )
+    return calls
+
+
+def _bedrock_id(block: JsonObject, place: str) -> str:
+    given = block.get("toolUseId")
+    if not isinstance(given, str) or re.fullmatch(r"[a-zA-Z0-9_.:-]{1,64}", given) is None:
+        raise Complaint(f"Value at '{place}.toolUseId' failed to satisfy constraint: [a-zA-Z0-9_.:-]+, at most 64")
+    return given
+
+
+def _bedrock_tools(message: JsonObject) -> bool:
+    return any("toolUse" in block or "toolResult" in block for block in message["content"])
+
+
 def _need(body: JsonObject, name: str, kind: type) -> Any:
     value = body.get(name)
     if not isinstance(value, kind) or value is True:
@@ -316,5 +386,6 @@ STRICT: Mapping[str, Callable[[JsonObject, str], None]] = {
     "openai-responses": _openai_responses,
     "anthropic": _anthropic,
     "gemini": _gemini,
+    "bedrock": _bedrock,
 }
 """By protocol: raise a ``Complaint`` for a request that the provider would refuse; given its body and its path."""

@@ -107,6 +107,9 @@ class AnthropicMessages(ProtocolForms):
 
     def _deltas(self, block: ContentBlock) -> Iterator[JsonObject]:
         if isinstance(block, ToolUseBlock):
+            if "object_arguments" in self.quirks:
+                yield {"type": "input_json_delta", "partial_json": block.input}
+                return
             for chunk in self.chunks(self.arguments(block)):
                 yield {"type": "input_json_delta", "partial_json": chunk}
         elif isinstance(block, TextBlock):

@@ -362,5 +362,3 @@ def test_what_the_environment_gets_wrong_is_told(monkeypatch: pytest.MonkeyPatch
         create(api_key="c\nd")
     with pytest.raises(ConfigurationError, match="base_url"):
         create(api_key="k", base_url="ftp://x")
-    with pytest.raises(ConfigurationError, match="takes no region"):
-        create(region="us-east-1")

@@ -31,8 +31,8 @@ from openmultiagent.messages import (
     copy_messages,
 )
 from tests.support import proves
+from tests.support.requests import HI, Requests
 
-HI = [LLMMessage.user("Hi")]
 TOOL = LLMToolDef("search", "Find things", {"type": "object", "properties": {"q": {"type": "string"}}})
 PNG = Base64Source(media_type="image/png", data="aW1hZ2U=")
 PDF = Base64Source(media_type="application/pdf", data="cGRm")
@@ -40,22 +40,8 @@ MARK = {"type": "ephemeral"}
 GO_ON = {"role": "user", "content": [{"type": "text", "text": "Continue."}]}
 
 
-def body(
-    messages: list[LLMMessage] | None = None, *, stream: bool = False, prefill: bool = False, **options: Any
-) -> dict[str, Any]:
-    sent = encode_request(
-        HI if messages is None else messages,
-        LLMChatOptions(model="claude-x", **options),
-        stream=stream,
-        prefill=prefill,
-    )
-    made: dict[str, Any] = json.loads(sent)
-    return made
-
-
-def messages(*given: LLMMessage, **options: Any) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = body(list(given), **options)["messages"]
-    return made
+REQUESTS = Requests(encode_request, model="claude-x", stream=False)
+body, messages = REQUESTS.body, REQUESTS.turns
 
 
 def text(value: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What is sent to Bedrock: the exact JSON for conversations and options."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -30,8 +29,8 @@ from openmultiagent.messages import (
     UrlSource,
 )
 from tests.support import proves
+from tests.support.requests import HI, Requests
 
-HI = [LLMMessage.user("Hi")]
 PNG = Base64Source(media_type="image/png", data="aW1hZ2U")
 PDF = Base64Source(media_type="application/pdf", data="aW1hZ2U=")
 TIFF = Base64Source(media_type="image/tiff", data="aW1hZ2U=")
@@ -42,21 +41,8 @@ RESULT = ToolResultBlock(tool_use_id="c1", content="yes")
 CACHE_POINT = {"cachePoint": {"type": "default"}}
 
 
-def body_of(messages: Sequence[LLMMessage] = HI, **options: Any) -> dict[str, Any]:
-    raw = encode_request(messages, LLMChatOptions(model="claude-x", **options), adapter_name="bedrock")
-    body: dict[str, Any] = json.loads(raw)
-    return body
-
-
-def sent(*messages: LLMMessage, **options: Any) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = body_of(messages, **options)["messages"]
-    return made
-
-
-def content(*blocks: Any, role: str = "user", **options: Any) -> list[dict[str, Any]]:
-    (message,) = sent(LLMMessage.new(role, list(blocks)), **options)
-    made: list[dict[str, Any]] = message["content"]
-    return made
+REQUESTS = Requests(encode_request, model="claude-x", adapter_name="bedrock")
+body_of, sent, content = REQUESTS.body, REQUESTS.turns, REQUESTS.parts
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
@@ -362,7 +348,18 @@ def test_other_reasoning_is_dropped_or_text(block: ReasoningBlock, text: str) ->
 @proves("BED-17")
 def test_a_bad_conversation_is_refused_and_a_runs_own_is_trusted() -> None:
     with pytest.raises(InvalidMessageError, match=r"messages\[0\]"):
-        body_of(["text"])  # type: ignore[list-item]
+        body_of(["text"])
     with pytest.raises(ConfigurationError, match="extra_body"):
         body_of(extra_body={"a": object()})
     assert body_of(Conversation(HI)) == body_of(HI)
+
+
+@proves("BED-30")
+def test_a_conversation_that_ends_with_the_assistant_gets_a_request_to_go_on() -> None:
+    said = LLMMessage.assistant("Well \n")
+    assert sent(*HI, said)[1:] == [
+        {"role": "assistant", "content": [{"text": "Well \n"}]},
+        {"role": "user", "content": [{"text": "Continue."}]},
+    ]
+    assert sent(*HI, said, prefill=True)[1:] == [{"role": "assistant", "content": [{"text": "Well"}]}]
+    assert sent(*HI, LLMMessage.assistant([CALL]), prefill=True)[-1]["content"][0]["toolUse"]["toolUseId"] == "c1"

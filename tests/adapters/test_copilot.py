@@ -94,6 +94,8 @@ def with_clock(adapter: CopilotAdapter, clock: Clock, codes: list[tuple[str, str
     adapter._tokens = SessionTokens(
         provider="copilot",
         transport=adapter._transport,
+        github_url="https://github.com",
+        github_api_url="https://api.github.com",
         github_token=None,
         on_device_code=lambda *code: codes.append(code),
         clock=clock,

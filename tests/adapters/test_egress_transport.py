@@ -29,8 +29,8 @@ from openmultiagent.errors import (
     LLMConnectionError,
 )
 from openmultiagent.messages import LLMMessage
+from openmultiagent.testing import FakeProviderServer
 from tests.support import proves
-from tests.support.openai_server import OpenAIServer
 
 HI = [LLMMessage.user("Hi")]
 OPTIONS = LLMChatOptions(model="m")
@@ -301,12 +301,12 @@ async def test_in_a_run_a_denied_request_is_a_rejected_result(respx_mock: respx.
 @proves("EGR-15")
 async def test_a_proxy_of_the_environment_does_not_get_the_requests(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # nobody listens there
-    with OpenAIServer() as server:
-        adapter = OpenAIAdapter(base_url=server.base_url, egress_policy=OFFLINE)
+    async with FakeProviderServer(lambda _: "Hello") as server:
+        adapter = OpenAIAdapter(base_url=server.openai_url, egress_policy=OFFLINE)
         await adapter.chat(HI, OPTIONS)
         await adapter.aclose()
         assert len(server.requests) == 1
-        free = OpenAIAdapter(base_url=server.base_url, transport=TransportOptions(max_retries=0))
+        free = OpenAIAdapter(base_url=server.openai_url, transport=TransportOptions(max_retries=0))
         with pytest.raises(LLMConnectionError):
             await free.chat(HI, OPTIONS)
         await free.aclose()

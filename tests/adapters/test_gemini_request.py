@@ -1,7 +1,5 @@
 """What is sent to the Gemini API: the exact JSON for conversations and options."""
 
-import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,28 +23,15 @@ from openmultiagent.messages import (
     UrlSource,
 )
 from tests.support import proves
+from tests.support.requests import HI, Requests
 
-HI = [LLMMessage.user("Hi")]
 PNG = Base64Source(media_type="image/png", data="aW1hZ2U")
 PDF = UrlSource(url="https://example.com/a.pdf", media_type="application/pdf")
 SEARCH = LLMToolDef("search", "Searches.", {"type": "object", "properties": {"q": {"type": "string"}}})
 
 
-def body_of(messages: Sequence[LLMMessage] = HI, **options: Any) -> dict[str, Any]:
-    raw = encode_request(messages, LLMChatOptions(model="gemini-x", **options), adapter_name="gemini")
-    body: dict[str, Any] = json.loads(raw)
-    return body
-
-
-def contents(*messages: LLMMessage, **options: Any) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = body_of(messages, **options)["contents"]
-    return made
-
-
-def parts(*blocks: Any, role: str = "user", **options: Any) -> list[dict[str, Any]]:
-    (content,) = contents(LLMMessage.new(role, list(blocks)), **options)
-    made: list[dict[str, Any]] = content["parts"]
-    return made
+REQUESTS = Requests(encode_request, model="gemini-x", turns="contents", parts="parts", adapter_name="gemini")
+body_of, contents, parts = REQUESTS.body, REQUESTS.turns, REQUESTS.parts
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
@@ -321,10 +306,10 @@ def test_a_signature_without_text_goes_back_with_the_text_in_front_of_it() -> No
 @proves("GEM-3")
 def test_a_bad_conversation_is_refused_and_a_runs_own_is_trusted() -> None:
     with pytest.raises(InvalidMessageError, match=r"messages\[0\]"):
-        body_of(["text"])  # type: ignore[list-item]
+        body_of(["text"])
     unknown = {"role": "user", "content": [{"type": "video"}]}
     with pytest.raises(InvalidMessageError, match=r"content\[0\].type"):
-        body_of([unknown])  # type: ignore[list-item]
+        body_of([unknown])
     assert body_of(Conversation(HI)) == body_of(HI)
 
 

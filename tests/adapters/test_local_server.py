@@ -23,17 +23,19 @@ from openmultiagent.errors import (
     LLMServerError,
 )
 from openmultiagent.messages import LLMMessage, TextBlock, ToolUseBlock
+from openmultiagent.testing import FakeProviderServer, Hangup, RawBody, Refused, Served, Silence
 from tests.support import proves
-from tests.support.openai_server import WAIT, Call, Fault, Hangup, OpenAIServer, Raw, Reply, Silence
 
+WAIT = 10.0
+"""Seconds after which something that a test waits for will not come any more."""
 OPTIONS = LLMChatOptions(model="test-model")
 HI = [LLMMessage.user("Hi")]
 SOON = {"retry-after-ms": "1"}
 
 
-def adapter_for(server: OpenAIServer, *, max_retries: int = 0, timeout: float = WAIT) -> OpenAIAdapter:
+def adapter_for(server: FakeProviderServer, *, max_retries: int = 0, timeout: float = WAIT) -> OpenAIAdapter:
     transport = TransportOptions(max_retries=max_retries, timeout=timeout)
-    return OpenAIAdapter(base_url=server.base_url, api_key="secret", transport=transport)
+    return OpenAIAdapter(base_url=server.openai_url, api_key="secret", transport=transport)
 
 
 async def collect(adapter: OpenAIAdapter) -> list[StreamEvent]:
@@ -52,27 +54,24 @@ def text_of(response: object) -> str:
 
 @proves("MOD-3", "MOD-6")
 async def test_chat_and_stream_agree_and_share_a_connection() -> None:
-    with OpenAIServer(
-        [Reply("Hello to you", [Call(name="search", arguments='{"q": "x"}')])], api_key="secret"
-    ) as server:
+    call = ToolUseBlock(id="call_1", name="search", input={"q": "x"})
+    answer = LLMResponse([TextBlock(text="Hello to you"), call], id="a", stop_reason="tool_use")
+    async with FakeProviderServer(lambda _: Served(answer, chunk_size=4), api_key="secret") as server:
         adapter = adapter_for(server)
         whole = await adapter.chat(HI, LLMChatOptions(model="test-model", tools=[LLMToolDef("search", "", {})]))
         events = await collect(adapter)
         again = await collect(adapter)
         await adapter.aclose()
-    assert whole.content == [
-        TextBlock(text="Hello to you"),
-        ToolUseBlock(id="call_1", name="search", input={"q": "x"}),
-    ]
+    assert whole.content == answer.content
     assert events[-1].data == again[-1].data == whole
-    assert [event.data for event in events if event.type == "text"] == ["Hello", " to", " you"]
+    assert [event.data for event in events if event.type == "text"] == ["Hell", "o to", " you"]
     assert [request.path for request in server.requests] == ["/v1/chat/completions"] * 3
     assert {request.connection for request in server.requests} == {1}
 
 
 @proves("MOD-12")
 async def test_an_image_reaches_the_server_as_the_protocol_wants_it() -> None:
-    with OpenAIServer() as server:
+    async with FakeProviderServer(lambda _: "Hello") as server:
         adapter = adapter_for(server)
         await adapter.chat([LLMMessage.user_with_base64_image("What is this?", "aW1hZ2U=", "image/png")], OPTIONS)
         await adapter.aclose()
@@ -84,7 +83,7 @@ async def test_an_image_reaches_the_server_as_the_protocol_wants_it() -> None:
 
 @proves("MOD-29", "MOD-4")
 async def test_a_wrong_key() -> None:
-    with OpenAIServer(api_key="another") as server:
+    async with FakeProviderServer(lambda _: "Hello", api_key="another") as server:
         adapter = adapter_for(server, max_retries=2)
         with pytest.raises(LLMAuthenticationError) as caught:
             await adapter.chat(HI, OPTIONS)
@@ -98,7 +97,9 @@ async def test_a_wrong_key() -> None:
 
 @proves("MOD-33", "MOD-6")
 async def test_a_server_that_recovers() -> None:
-    with OpenAIServer([Fault(500, headers=SOON), Hangup(), Fault(429, headers=SOON), Reply("at last")]) as server:
+    async with FakeProviderServer(
+        [Refused(500, headers=SOON), Hangup(), Refused(429, headers=SOON), "at last"]
+    ) as server:
         adapter = adapter_for(server, max_retries=3)
         assert text_of(await adapter.chat(HI, OPTIONS)) == "at last"
         await adapter.aclose()
@@ -108,7 +109,7 @@ async def test_a_server_that_recovers() -> None:
 
 @proves("MOD-33", "MOD-29")
 async def test_a_server_that_does_not() -> None:
-    with OpenAIServer([Fault(503, "overloaded", headers=SOON)]) as server:
+    async with FakeProviderServer(lambda _: Refused(503, "overloaded", headers=SOON)) as server:
         adapter = adapter_for(server, max_retries=2)
         with pytest.raises(LLMServerError, match="openai API error 503: overloaded") as caught:
             await adapter.chat(HI, OPTIONS)
@@ -118,7 +119,7 @@ async def test_a_server_that_does_not() -> None:
 
 @proves("MOD-31")
 async def test_a_dead_server() -> None:
-    with OpenAIServer() as server:
+    async with FakeProviderServer(lambda _: "Hello") as server:
         adapter = adapter_for(server)
     with pytest.raises(LLMConnectionError, match=r"could not be reached.*see whether the server runs") as caught:
         await adapter.chat(HI, OPTIONS)
@@ -128,7 +129,7 @@ async def test_a_dead_server() -> None:
 
 @proves("MOD-31")
 async def test_a_server_that_hangs_up() -> None:
-    with OpenAIServer([Hangup()]) as server:
+    async with FakeProviderServer(lambda _: Hangup()) as server:
         adapter = adapter_for(server)
         with pytest.raises(LLMConnectionError):
             await adapter.chat(HI, OPTIONS)
@@ -137,7 +138,7 @@ async def test_a_server_that_hangs_up() -> None:
 
 @proves("MOD-31", "MOD-41")
 async def test_a_server_that_says_nothing() -> None:
-    with OpenAIServer([Silence()]) as server:
+    async with FakeProviderServer(lambda _: Silence()) as server:
         adapter = adapter_for(server, timeout=0.05)
         with pytest.raises(LLMConnectionError, match=r"ReadTimeout.*raise TransportOptions\.timeout"):
             await adapter.chat(HI, OPTIONS)
@@ -147,13 +148,13 @@ async def test_a_server_that_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("reply", "cls"),
     [
-        (Reply("one two three", cut_after=3), LLMConnectionError),
-        (Reply("one two three", end_after=3), LLMProtocolError),
+        (Served("one two three", chunk_size=4, cut_after=3), LLMConnectionError),
+        (Served("one two three", chunk_size=4, end_after=3), LLMProtocolError),
     ],
 )
 @proves("MOD-4", "MOD-19", "MOD-31", "MOD-35")
-async def test_a_stream_that_breaks_off(reply: Reply, cls: type[AdapterError]) -> None:
-    with OpenAIServer([reply]) as server:
+async def test_a_stream_that_breaks_off(reply: Served, cls: type[AdapterError]) -> None:
+    async with FakeProviderServer(lambda _: reply) as server:
         adapter = adapter_for(server, max_retries=2)
         events = await collect(adapter)
         await adapter.aclose()
@@ -166,7 +167,7 @@ async def test_a_stream_that_breaks_off(reply: Reply, cls: type[AdapterError]) -
 
 @proves("MOD-16")
 async def test_a_page_instead_of_an_answer() -> None:
-    with OpenAIServer([Raw(b"<html>Welcome</html>", content_type="text/html")]) as server:
+    async with FakeProviderServer(lambda _: RawBody(b"<html>Welcome</html>", content_type="text/html")) as server:
         adapter = adapter_for(server)
         with pytest.raises(LLMProtocolError, match="not valid JSON"):
             await adapter.chat(HI, OPTIONS)
@@ -175,7 +176,7 @@ async def test_a_page_instead_of_an_answer() -> None:
 
 @proves("MOD-5")
 async def test_cancelling_a_stream_closes_its_connection() -> None:
-    with OpenAIServer([Reply("one two three", pause_after=2), Reply("Hello")]) as server:
+    async with FakeProviderServer([Served("one two three", chunk_size=4, pause_after=2), "Hello"]) as server:
         adapter = adapter_for(server)
         first = anyio.Event()
 
@@ -195,7 +196,7 @@ async def test_cancelling_a_stream_closes_its_connection() -> None:
 
 @proves("MOD-5")
 async def test_cancelling_a_call_closes_its_connection() -> None:
-    with OpenAIServer([Silence(), Reply("Hello")]) as server:
+    async with FakeProviderServer([Silence(), "Hello"]) as server:
         adapter = adapter_for(server)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(adapter.chat, HI, OPTIONS)
@@ -208,10 +209,10 @@ async def test_cancelling_a_call_closes_its_connection() -> None:
 
 @proves("MOD-5")
 async def test_leaving_a_stream_early_closes_its_connection() -> None:
-    with OpenAIServer([Reply("one two three", pause_after=2), Reply("Hello")]) as server:
+    async with FakeProviderServer([Served("one two three", chunk_size=4, pause_after=2), "Hello"]) as server:
         adapter = adapter_for(server)
         events = adapter.stream(HI, OPTIONS)
-        assert (await anext(events)).data == "one"
+        assert (await anext(events)).data == "one "
         await events.aclose()
         assert await eventually(server.client_left.wait)
         assert text_of(await adapter.chat(HI, OPTIONS)) == "Hello"
@@ -221,7 +222,7 @@ async def test_leaving_a_stream_early_closes_its_connection() -> None:
 
 @proves("MOD-5")
 async def test_leaving_a_stream_early_while_being_cancelled() -> None:
-    with OpenAIServer([Reply("one two three", pause_after=2)]) as server:
+    async with FakeProviderServer(lambda _: Served("one two three", chunk_size=4, pause_after=2)) as server:
         adapter = adapter_for(server)
         events = adapter.stream(HI, OPTIONS)
         await anext(events)
@@ -235,7 +236,7 @@ async def test_leaving_a_stream_early_while_being_cancelled() -> None:
 
 @proves("MOD-3", "MOD-5")
 async def test_a_server_that_keeps_the_body_open_after_its_end_delays_nobody() -> None:
-    with OpenAIServer([Reply("Hello", pause_before_end=True)]) as server:
+    async with FakeProviderServer(lambda _: Served("Hello", pause_after=99)) as server:
         adapter = adapter_for(server)
         with anyio.fail_after(WAIT / 2):
             events = await collect(adapter)
@@ -247,7 +248,7 @@ async def test_a_server_that_keeps_the_body_open_after_its_end_delays_nobody() -
 
 @proves("MOD-6")
 async def test_many_calls_at_once() -> None:
-    with OpenAIServer() as server:
+    async with FakeProviderServer(lambda _: "Hello") as server:
         adapter = adapter_for(server)
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
@@ -261,7 +262,7 @@ async def test_many_calls_at_once() -> None:
 @pytest.mark.parametrize("first", ["asyncio", "trio"])
 @proves("MOD-6")
 def test_event_loops_in_turn(first: str, second: str) -> None:
-    with OpenAIServer() as server:
+    with FakeProviderServer(lambda _: "Hello") as server:
         adapter = adapter_for(server)
 
         async def talk() -> str:
@@ -278,7 +279,7 @@ def test_event_loops_in_turn(first: str, second: str) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @proves("MOD-6")
 def test_a_loop_that_ended_without_closing_is_forgotten() -> None:
-    def run_three_loops(server: OpenAIServer) -> None:
+    def run_three_loops(server: FakeProviderServer) -> None:
         adapter = adapter_for(server)
 
         async def talk() -> str:
@@ -287,6 +288,6 @@ def test_a_loop_that_ended_without_closing_is_forgotten() -> None:
         assert [anyio.run(talk) for _ in range(3)] == ["Hello"] * 3
         assert len(adapter._transport._clients._by_loop) == 1
 
-    with OpenAIServer() as server:
+    with FakeProviderServer(lambda _: "Hello") as server:
         run_three_loops(server)
         gc.collect()  # what the loops left open complains here, not in the next test

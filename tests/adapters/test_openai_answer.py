@@ -91,7 +91,7 @@ def test_a_plain_answer() -> None:
         ({"prompt_tokens": None, "completion_tokens": None}, None),
         ({"total_tokens": 5}, None),
         ({"prompt_tokens": 3}, TokenUsage(input_tokens=3)),
-        ({"prompt_tokens": -3, "completion_tokens": "2"}, TokenUsage()),
+        ({"prompt_tokens": -3, "completion_tokens": "2"}, None),
         (
             {
                 "prompt_tokens": 9,

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -32,6 +31,7 @@ from openmultiagent.messages import (
     UrlSource,
 )
 from tests.support import proves
+from tests.support.requests import Requests
 
 PNG = Base64Source(media_type="image/png", data="aW1hZ2U=")
 PDF = Base64Source(media_type="application/pdf", data="aW1hZ2U=")
@@ -39,15 +39,8 @@ JPG = UrlSource(url="https://example.com/a.jpg", media_type="image/jpeg")
 SEARCH = LLMToolDef("search", "Searches.", {"type": "object", "properties": {"q": {"type": "string"}}})
 
 
-def body_of(messages: Sequence[LLMMessage], *, stream: bool = False, **options: Any) -> dict[str, Any]:
-    raw = encode_request(messages, LLMChatOptions(model="gpt-x", **options), stream=stream)
-    body: dict[str, Any] = json.loads(raw)
-    return body
-
-
-def sent(*messages: LLMMessage, **options: Any) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = body_of(messages, **options)["messages"]
-    return made
+REQUESTS = Requests(encode_request, model="gpt-x", stream=False)
+body_of, sent = REQUESTS.body, REQUESTS.turns
 
 
 def user(*blocks: Any) -> LLMMessage:
@@ -426,7 +419,7 @@ def test_a_runs_own_conversation_is_read_in_place() -> None:
 @proves("MOD-2")
 def test_mappings_like_messages_are_messages() -> None:
     mapping = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}
-    assert body_of([mapping])["messages"] == [{"role": "assistant", "content": "Hi"}]  # type: ignore[list-item]
+    assert body_of([mapping])["messages"] == [{"role": "assistant", "content": "Hi"}]
 
 
 @proves("MOD-12", "MOD-13")

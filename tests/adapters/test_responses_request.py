@@ -1,7 +1,6 @@
 """What the Responses API is sent."""
 
 import copy
-import json
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +25,7 @@ from openmultiagent.messages import (
     UrlSource,
 )
 from tests.support import proves
+from tests.support.requests import Requests
 
 PNG = Base64Source(media_type="image/png", data="aW1hZ2U=")
 PDF = Base64Source(media_type="application/pdf", data="aW1hZ2U=")
@@ -34,16 +34,8 @@ SEARCH = LLMToolDef("search", "Searches.", {"type": "object", "properties": {"q"
 CALL = ToolUseBlock(id="c1", name="search", input={"q": "é"})
 
 
-def body_of(*messages: Any, stream: bool = False, model: str = "gpt-5", **options: Any) -> dict[str, Any]:
-    given = messages or (LLMMessage.user("Hi"),)
-    raw = encode_request(given, LLMChatOptions(model=model, **options), stream=stream, adapter_name="openai")
-    body: dict[str, Any] = json.loads(raw)
-    return body
-
-
-def sent(*messages: Any, **options: Any) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = body_of(*messages, **options)["input"]
-    return made
+REQUESTS = Requests(encode_request, model="gpt-5", turns="input", stream=False, adapter_name="openai")
+body_of, sent = REQUESTS.body, REQUESTS.turns
 
 
 @proves("RSP-1", "RSP-2")

@@ -27,8 +27,8 @@ from openmultiagent.errors import (
 )
 from openmultiagent.messages import LLMMessage
 from openmultiagent.orchestrator._sync import LoopThread
+from openmultiagent.testing import FakeProviderServer, Hangup, RawBody, Served, Silence
 from tests.support import proves
-from tests.support.openai_server import WAIT, Hangup, OpenAIServer, Raw, Reply, Silence
 
 pytest.importorskip("httpx_aiohttp", reason="the extra speed is not installed; nox -s speed runs these tests")
 
@@ -42,6 +42,10 @@ PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"
 def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in PROXIES:
         monkeypatch.delenv(name, raising=False)
+
+
+WAIT = 10.0
+"""Seconds after which something that a test waits for will not come any more."""
 
 
 @pytest.fixture
@@ -107,24 +111,24 @@ def raw_server(answer: bytes, *, reads: bool = True) -> Iterator[tuple[str, list
 @proves("MOD-55")
 def test_it_is_used_on_asyncio(uvloop: bool) -> None:
     async def talk() -> None:
-        adapter = adapter_at(server.base_url)
+        adapter = adapter_at(server.openai_url)
         assert isinstance(await adapter.chat(HI, OPTIONS), LLMResponse)
         assert is_fast(adapter)
         await adapter.aclose()
 
-    with OpenAIServer() as server:
+    with FakeProviderServer(lambda _: "Hello") as server:
         anyio.run(talk, backend_options={"use_uvloop": uvloop})
 
 
 @proves("MOD-55")
 def test_it_is_not_used_on_trio() -> None:
     async def talk() -> None:
-        adapter = adapter_at(server.base_url)
+        adapter = adapter_at(server.openai_url)
         await adapter.chat(HI, OPTIONS)
         assert not is_fast(adapter)
         await adapter.aclose()
 
-    with OpenAIServer() as server:
+    with FakeProviderServer(lambda _: "Hello") as server:
         anyio.run(talk, backend="trio")
 
 
@@ -133,9 +137,9 @@ def test_it_is_not_used_on_trio() -> None:
 async def test_a_proxy_of_the_environment_is_for_httpx_and_never_used_with_a_policy(
     monkeypatch: pytest.MonkeyPatch, policy: EgressPolicy | None
 ) -> None:
-    with OpenAIServer() as server, OpenAIServer() as proxy:
-        monkeypatch.setenv("HTTP_PROXY", proxy.base_url.removesuffix("/v1"))
-        adapter = adapter_at(server.base_url, policy=policy)
+    async with FakeProviderServer(lambda _: "Hello") as server, FakeProviderServer(lambda _: "Hello") as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.openai_url.removesuffix("/v1"))
+        adapter = adapter_at(server.openai_url, policy=policy)
         await adapter.chat(HI, OPTIONS)
         assert is_fast(adapter) is (policy is not None)
         await adapter.aclose()
@@ -185,8 +189,8 @@ async def test_an_address_goes_out_as_it_was_signed() -> None:
 
 @proves("MOD-56")
 async def test_the_headers_are_those_of_httpx() -> None:
-    with OpenAIServer() as server:
-        fast, slow = adapter_at(server.base_url), adapter_at(server.base_url)
+    async with FakeProviderServer(lambda _: "Hello") as server:
+        fast, slow = adapter_at(server.openai_url), adapter_at(server.openai_url)
         slow._transport._clients.prefers_aiohttp = False
         for adapter in (fast, slow):
             await adapter.chat(HI, OPTIONS)
@@ -199,8 +203,8 @@ async def test_the_headers_are_those_of_httpx() -> None:
 @proves("MOD-56")
 async def test_a_large_request_arrives_whole() -> None:
     text = "0123456789" * 100_000
-    with OpenAIServer() as server:
-        adapter = adapter_at(server.base_url)
+    async with FakeProviderServer(lambda _: "Hello") as server:
+        adapter = adapter_at(server.openai_url)
         await adapter.chat([LLMMessage.user(text)], OPTIONS)
         await adapter.aclose()
     assert server.requests[0].body["messages"][0]["content"] == text
@@ -209,8 +213,8 @@ async def test_a_large_request_arrives_whole() -> None:
 
 @proves("MOD-56")
 async def test_cookies_are_not_kept() -> None:
-    with OpenAIServer([Raw(ANSWER, headers={"set-cookie": "a=b"})]) as server:
-        adapter = adapter_at(server.base_url)
+    async with FakeProviderServer(lambda _: RawBody(ANSWER, headers={"set-cookie": "a=b"})) as server:
+        adapter = adapter_at(server.openai_url)
         for _ in range(2):
             await adapter.chat(HI, OPTIONS)
         await adapter.aclose()
@@ -222,16 +226,18 @@ async def test_cookies_are_not_kept() -> None:
 
 @proves("MOD-57")
 async def test_a_compressed_answer_is_read() -> None:
-    with OpenAIServer([Raw(gzip.compress(ANSWER), headers={"content-encoding": "gzip"})]) as server:
-        adapter = adapter_at(server.base_url)
+    async with FakeProviderServer(
+        lambda _: RawBody(gzip.compress(ANSWER), headers={"content-encoding": "gzip"})
+    ) as server:
+        adapter = adapter_at(server.openai_url)
         assert (await adapter.chat(HI, OPTIONS)).content[0].text == "Hello"  # type: ignore[union-attr]
         await adapter.aclose()
 
 
 @proves("MOD-57")
 async def test_a_long_header_is_read() -> None:
-    with OpenAIServer([Raw(ANSWER, headers={"x-long": "x" * 20_000})]) as server:
-        adapter = adapter_at(server.base_url)
+    async with FakeProviderServer(lambda _: RawBody(ANSWER, headers={"x-long": "x" * 20_000})) as server:
+        adapter = adapter_at(server.openai_url)
         await adapter.chat(HI, OPTIONS)
         await adapter.aclose()
 
@@ -257,17 +263,17 @@ async def test_whatever_the_server_does_is_an_error_of_the_adapter(answer: bytes
 
 @proves("MOD-57", "MOD-31")
 async def test_a_reset_and_a_dead_server() -> None:
-    with OpenAIServer([Hangup()]) as server:
-        error = await failure(adapter_at(server.base_url))
+    async with FakeProviderServer(lambda _: Hangup()) as server:
+        error = await failure(adapter_at(server.openai_url))
         assert "ReadError" in error.message
         assert isinstance(error, LLMConnectionError)
-    assert "ConnectError" in (await failure(adapter_at(server.base_url))).message
+    assert "ConnectError" in (await failure(adapter_at(server.openai_url))).message
 
 
 @proves("MOD-57", "MOD-41")
 async def test_a_server_that_says_nothing() -> None:
-    with OpenAIServer([Silence()]) as server:
-        error = await failure(adapter_at(server.base_url, timeout=0.05))
+    async with FakeProviderServer(lambda _: Silence()) as server:
+        error = await failure(adapter_at(server.openai_url, timeout=0.05))
     assert "ReadTimeout" in error.message
     assert "raise TransportOptions.timeout" in error.message
 
@@ -282,8 +288,8 @@ async def test_a_server_that_does_not_read() -> None:
 
 @proves("MOD-57", "MOD-31")
 async def test_a_stream_that_breaks_off_tells_what_came_before() -> None:
-    with OpenAIServer([Reply("one two three", cut_after=3)]) as server:
-        adapter = adapter_at(server.base_url)
+    async with FakeProviderServer(lambda _: Served("one two three", chunk_size=4, cut_after=3)) as server:
+        adapter = adapter_at(server.openai_url)
         events = [event async for event in adapter.stream(HI, OPTIONS)]
         await adapter.aclose()
     assert [event.type for event in events] == ["text", "text", "error"]
@@ -293,9 +299,9 @@ async def test_a_stream_that_breaks_off_tells_what_came_before() -> None:
 @pytest.mark.parametrize("location", ["https://elsewhere.test/v1", "http://xn--/", "http://:bad"])
 @proves("MOD-57", "MOD-32", "EGR-13")
 async def test_redirects_are_refused(location: str) -> None:
-    with OpenAIServer([Raw(b"", status=308, headers={"location": location})]) as server:
-        error = await failure(adapter_at(server.base_url))
-        adapter = adapter_at(server.base_url, policy=EgressPolicy("offline"))
+    async with FakeProviderServer(lambda _: RawBody(b"", status=308, headers={"location": location})) as server:
+        error = await failure(adapter_at(server.openai_url))
+        adapter = adapter_at(server.openai_url, policy=EgressPolicy("offline"))
         with pytest.raises(EgressPolicyError):
             await adapter.chat(HI, OPTIONS)
         await adapter.aclose()
@@ -316,8 +322,8 @@ async def test_an_error_that_is_not_about_http_passes_through() -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError
 
-    with OpenAIServer() as server:
-        adapter = adapter_at(server.base_url)
+    async with FakeProviderServer(lambda _: "Hello") as server:
+        adapter = adapter_at(server.openai_url)
         await adapter.chat(HI, OPTIONS)
         client_of(adapter)._transport._sender.handle_async_request = broken  # type: ignore[attr-defined]
         with pytest.raises(ZeroDivisionError):

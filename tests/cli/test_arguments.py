@@ -13,9 +13,9 @@ import pytest
 
 import openmultiagent
 from openmultiagent.cli import main
+from openmultiagent.testing import FakeProviderServer
 from tests.cli.program import run_oma
 from tests.support import proves
-from tests.support.openai_server import OpenAIServer
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -29,8 +29,8 @@ def sent(capsys: pytest.CaptureFixture[str]) -> Sent:
     """Runs ``oma agent`` against a server, and returns the content of the user message that it was sent."""
 
     def run(*arguments: str) -> Any:
-        with OpenAIServer() as server:
-            options = ["--provider", "openai", "--base-url", server.base_url, "--model", "m", "--quiet"]
+        with FakeProviderServer(lambda _: "Hello") as server:
+            options = ["--provider", "openai", "--base-url", server.openai_url, "--model", "m", "--quiet"]
             assert main(["agent", *arguments, *options]) == 0, capsys.readouterr().err
         (request,) = server.requests
         (message,) = request.body["messages"]
@@ -114,8 +114,8 @@ def test_input_that_cannot_be_sent_is_refused(
         (tmp_path / name).write_bytes(content)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", None)
-    with OpenAIServer() as server:
-        options = ["--provider", "openai", "--base-url", server.base_url, "--model", "m"]
+    with FakeProviderServer(lambda _: "Hello") as server:
+        options = ["--provider", "openai", "--base-url", server.openai_url, "--model", "m"]
         assert main(["agent", *arguments, *options]) == 2
         assert server.requests == []
     captured = capsys.readouterr()

@@ -16,10 +16,10 @@ import pytest
 import structlog
 
 from openmultiagent.cli import main
+from openmultiagent.testing import FakeProviderServer
 from tests.cli.program import ROOT, environment, run_oma, start_oma
 from tests.cli.test_server import WAIT, options
 from tests.support import proves
-from tests.support.openai_server import OpenAIServer, Reply
 
 LICENSE = str(ROOT / "LICENSE")
 HOSTILE = "a\tb\x1b]0;owned\x07\x1b[31mred\x9b2J\x7f\r\nend"
@@ -29,7 +29,7 @@ HOSTILE = "a\tb\x1b]0;owned\x07\x1b[31mred\x9b2J\x7f\r\nend"
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
 def test_a_terminal_sees_control_characters_spelled_out() -> None:
     ours, theirs = os.openpty()
-    with OpenAIServer([Reply(HOSTILE)]) as server:
+    with FakeProviderServer(lambda _: HOSTILE) as server:
         process = start_oma("agent", "x", *options(server), stdout=theirs)
         _, err = process.communicate(timeout=WAIT)
     os.close(theirs)
@@ -42,14 +42,14 @@ def test_a_terminal_sees_control_characters_spelled_out() -> None:
 
 @proves("CLI-30")
 def test_a_pipe_gets_the_answer_as_it_is() -> None:
-    with OpenAIServer([Reply(HOSTILE)]) as server:
+    with FakeProviderServer(lambda _: HOSTILE) as server:
         ran = run_oma("agent", "x", *options(server))
     assert ran.stdout.decode() == HOSTILE + "\n"
 
 
 @proves("CLI-30")
 def test_prose_never_has_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer() as server:
+    with FakeProviderServer(lambda _: "Hello") as server:
         assert main(["agent", "x", *options(server), "--model", "m\x1b[1m\n"]) == 0
     assert "chat m\\x1b[1m\\x0a  " in capsys.readouterr().err
 
@@ -58,7 +58,7 @@ def test_prose_never_has_control_characters(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(("encoding", "shown"), [("ascii", "Gr??e ?"), ("cp1252", "Grüße ?"), ("utf-8", "Grüße 日")])
 def test_what_the_encoding_lacks_is_no_error(encoding: str, shown: str) -> None:
     variables = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    with OpenAIServer([Reply("Grüße 日")]) as server:
+    with FakeProviderServer(lambda _: "Grüße 日") as server:
         ran = run_oma("agent", "Grüße\u2026", *options(server), variables=variables)
     assert (ran.returncode, ran.stdout.decode(encoding)) == (0, shown + "\n")
     assert ("└─ " if encoding == "utf-8" else "`- ") + "chat m" in ran.stderr.decode(encoding)
@@ -67,7 +67,7 @@ def test_what_the_encoding_lacks_is_no_error(encoding: str, shown: str) -> None:
 @proves("CLI-4", "CLI-31")
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_json_loses_nothing_to_the_encoding(encoding: str) -> None:
-    with OpenAIServer([Reply("Grüße 日\x1b")]) as server:
+    with FakeProviderServer(lambda _: "Grüße 日\x1b") as server:
         ran = run_oma("agent", "x", "--json", *options(server), variables={"PYTHONIOENCODING": encoding})
     assert json.loads(ran.stdout.decode(encoding))["result"]["output"] == "Grüße 日\x1b"
 
@@ -75,7 +75,7 @@ def test_json_loses_nothing_to_the_encoding(encoding: str) -> None:
 @proves("CLI-1")
 @pytest.mark.parametrize(("answer", "written"), [("One\n", "One\n"), ("One", "One\n"), ("", "")])
 def test_the_answer_ends_with_one_newline(answer: str, written: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer([Reply(answer)]) as server:
+    with FakeProviderServer(lambda _: answer) as server:
         assert main(["agent", "x", *options(server)]) == 0
     captured = capsys.readouterr()
     assert captured.out == written

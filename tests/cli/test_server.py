@@ -12,31 +12,34 @@ from pathlib import Path
 import pytest
 
 from openmultiagent.cli import main
+from openmultiagent.messages import TextBlock, ToolUseBlock
+from openmultiagent.testing import FakeProviderServer, RawBody, Refused, Served, ServerReply, Silence
+from openmultiagent.usage import TokenUsage
 from tests.cli.program import run_oma, start_oma
 from tests.cli.test_arguments import PNG
 from tests.support import proves
-from tests.support.openai_server import Call, Fault, OpenAIServer, Raw, Reply, Silence, Step
 
 WAIT = 20.0
+USAGE = TokenUsage(input_tokens=7, output_tokens=3)
 
 
-def options(server: OpenAIServer) -> list[str]:
-    return ["--provider", "openai", "--base-url", server.base_url, "--model", "m"]
+def options(server: FakeProviderServer) -> list[str]:
+    return ["--provider", "openai", "--base-url", server.openai_url, "--model", "m"]
 
 
 @proves("CLI-1", "CLI-20")
 def test_the_answer_is_written_while_it_comes() -> None:
-    with OpenAIServer([Reply("One two three four", pause_after=3)]) as server:
+    with FakeProviderServer(lambda _: Served("One two three four", usage=USAGE, chunk_size=4, pause_after=3)) as server:
         process = start_oma("agent", "Count", *options(server), bufsize=0)
         assert process.stdout is not None
         first = b""
-        while len(first) < len(b"One two"):
+        while len(first) < len(b"One two "):
             first += process.stdout.read(100)
-        assert first == b"One two"
+        assert first == b"One two "
         assert process.poll() is None
         server.release()
         rest, err = process.communicate(timeout=WAIT)
-    assert (process.returncode, rest) == (0, b" three four\n")
+    assert (process.returncode, rest) == (0, b"three four\n")
     assert b"usage: 7 tokens in, 3 out" in err
     assert server.requests[0].body["stream"] is True
 
@@ -45,7 +48,7 @@ def test_the_answer_is_written_while_it_comes() -> None:
 def test_key_image_and_options_arrive_as_the_protocol_wants_them(tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(PNG)
     arguments = ["agent", "What is shown?", "--image", str(tmp_path / "dot.png"), "--system", "Be brief."]
-    with OpenAIServer([Reply("A dot.")], api_key="sk-test-0123456789abcdef") as server:
+    with FakeProviderServer(["A dot."], api_key="sk-test-0123456789abcdef") as server:
         ran = run_oma(
             *arguments, "--max-tokens", "9", *options(server), variables={"OPENAI_API_KEY": "sk-test-0123456789abcdef"}
         )
@@ -64,15 +67,17 @@ def test_key_image_and_options_arrive_as_the_protocol_wants_them(tmp_path: Path)
 @pytest.mark.parametrize(
     ("script", "variables", "message"),
     [
-        ([Reply("x")], {"OPENAI_API_KEY": "sk-wrong"}, "Incorrect API key provided"),
-        ([Fault(400, "no such model", headers={"x-should-retry": "false"})], {}, "no such model"),
-        ([Fault(500, "out of order", headers={"x-should-retry": "false"})], {}, "out of order"),
-        ([Reply("One two three", cut_after=3)], {}, "broke off"),
-        ([Reply("One two three", end_after=3)], {}, "ended"),
+        (["x"], {"OPENAI_API_KEY": "sk-wrong"}, "Incorrect API key provided"),
+        ([Refused(400, "no such model", headers={"x-should-retry": "false"})], {}, "no such model"),
+        ([Refused(500, "out of order", headers={"x-should-retry": "false"})], {}, "out of order"),
+        ([Served("One two three", chunk_size=4, cut_after=3)], {}, "broke off"),
+        ([Served("One two three", chunk_size=4, end_after=3)], {}, "ended"),
     ],
 )
-def test_a_failing_server_is_a_failed_run(script: list[Step], variables: Mapping[str, str], message: str) -> None:
-    with OpenAIServer(script, api_key="sk-right" if variables else None) as server:
+def test_a_failing_server_is_a_failed_run(
+    script: list[ServerReply], variables: Mapping[str, str], message: str
+) -> None:
+    with FakeProviderServer(script, api_key="sk-right" if variables else None) as server:
         ran = run_oma("agent", "Count", *options(server), variables=variables)
     err = ran.stderr.decode()
     assert ran.returncode == 1, err
@@ -81,7 +86,7 @@ def test_a_failing_server_is_a_failed_run(script: list[Step], variables: Mapping
     assert last.startswith("oma: ")
     assert message in last
     assert "sk-wrong" not in err
-    assert ran.stdout in (b"", b"One two\n")  # what had come before is not lost
+    assert ran.stdout in (b"", b"One two \n")  # what had come before is not lost
 
 
 @proves("CLI-21")
@@ -95,7 +100,7 @@ def test_a_dead_server_is_a_failed_run() -> None:
 
 @proves("CLI-4", "CLI-21")
 def test_a_failed_run_is_a_document_too(capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer([Fault(400, "no\nsuch model")]) as server:
+    with FakeProviderServer(lambda _: Refused(400, "no\nsuch model")) as server:
         assert main(["agent", "x", "--json", *options(server)]) == 1
     captured = capsys.readouterr()
     document = json.loads(captured.out)
@@ -115,8 +120,11 @@ def test_a_missing_key_is_a_failed_run(capsys: pytest.CaptureFixture[str]) -> No
 
 @proves("CLI-2")
 def test_a_call_of_a_tool_that_was_not_offered_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    script = [Reply("Wait.", calls=[Call(name="search", arguments='{"q": "secret words"}')]), Reply("Done.")]
-    with OpenAIServer(script) as server:
+    script: list[ServerReply] = [
+        [TextBlock.new("Wait."), ToolUseBlock.new("c1", "search", {"q": "secret words"})],
+        "Done.",
+    ]
+    with FakeProviderServer(script) as server:
         assert main(["agent", "x", *options(server)]) == 0
     captured = capsys.readouterr()
     assert captured.out == "Wait.\nDone.\n"
@@ -131,7 +139,7 @@ def test_reasoning_is_told_once_and_not_shown(capsys: pytest.CaptureFixture[str]
     deltas = [{"reasoning_content": "secret "}, {"reasoning_content": "thoughts"}, {"content": "One"}]
     chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     body = "".join(f"data: {data}\n\n" for data in [*map(json.dumps, chunks), "[DONE]"])
-    with OpenAIServer([Raw(body.encode(), content_type="text/event-stream")]) as server:
+    with FakeProviderServer(lambda _: RawBody(body.encode(), content_type="text/event-stream")) as server:
         assert main(["agent", "x", *options(server)]) == 0
     captured = capsys.readouterr()
     assert captured.out == "One\n"
@@ -142,7 +150,7 @@ def test_reasoning_is_told_once_and_not_shown(capsys: pytest.CaptureFixture[str]
 
 @proves("CLI-23")
 def test_an_interruption_ends_it_at_once() -> None:
-    with OpenAIServer([Silence()]) as server:
+    with FakeProviderServer(lambda _: Silence()) as server:
         process = start_oma("agent", "x", *options(server), interruptible=True)
         assert server.pausing.wait(WAIT)
         process.send_signal(signal.SIGINT)
@@ -157,7 +165,7 @@ def test_an_interruption_ends_it_at_once() -> None:
 
 @proves("CLI-24")
 def test_a_closed_pipe_ends_it_quietly() -> None:
-    with OpenAIServer([Reply("One two three four", pause_after=3)]) as server:
+    with FakeProviderServer(lambda _: Served("One two three four", usage=USAGE, chunk_size=4, pause_after=3)) as server:
         process = start_oma("agent", "x", *options(server), bufsize=0)
         assert process.stdout is not None
         assert process.stderr is not None
@@ -173,7 +181,7 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
 
 @proves("CLI-25")
 def test_a_closed_stderr_loses_the_prose_only() -> None:
-    with OpenAIServer([Reply("One two three four", pause_after=3)]) as server:
+    with FakeProviderServer(lambda _: Served("One two three four", usage=USAGE, chunk_size=4, pause_after=3)) as server:
         process = start_oma("agent", "x", *options(server), bufsize=0)
         assert process.stdout is not None
         assert process.stderr is not None

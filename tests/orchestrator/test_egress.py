@@ -7,16 +7,15 @@ import pytest
 
 from openmultiagent import Agent, AgentConfig, EgressPolicyError, LLMMessage, OpenMultiAgent
 from openmultiagent.egress import EgressPolicy
-from openmultiagent.testing import ScriptedAdapter
+from openmultiagent.testing import FakeProviderServer, ScriptedAdapter
 from tests.support import proves
-from tests.support.openai_server import OpenAIServer, Reply
 
 OFFLINE = {"mode": "offline"}
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer([Reply("hello")]) as running:
+def server() -> Iterator[FakeProviderServer]:
+    with FakeProviderServer(lambda _: "hello") as running:
         yield running
 
 
@@ -47,10 +46,10 @@ async def test_what_a_policy_forbids_is_a_rejected_result(orchestrator: Any, run
 
 
 @proves("ORC-50")
-async def test_what_all_policies_allow_goes_through(server: OpenAIServer) -> None:
+async def test_what_all_policies_allow_goes_through(server: FakeProviderServer) -> None:
     oma = OpenMultiAgent(egress_policy=OFFLINE)
     async with oma:
-        result = await oma.run_agent(definition(base_url=server.base_url, egress_policy=OFFLINE), "q")
+        result = await oma.run_agent(definition(base_url=server.openai_url, egress_policy=OFFLINE), "q")
     assert result.output == "hello"
 
 

@@ -38,9 +38,8 @@ from openmultiagent.adapters import AdapterOwner, LLMChatOptions, LLMResponse
 from openmultiagent.evaluation import InMemoryEvalStore, OnlineEvaluation
 from openmultiagent.orchestrator import _lifetime
 from openmultiagent.orchestrator._sync import LoopThread
-from openmultiagent.testing import ScriptedAdapter
+from openmultiagent.testing import FakeProviderServer, ScriptedAdapter
 from tests.support import proves
-from tests.support.openai_server import OpenAIServer, Reply
 
 
 @pytest.fixture(autouse=True)
@@ -229,9 +228,9 @@ def test_an_interrupt_cancels_the_run_and_is_raised_when_it_has_ended() -> None:
 
 @proves("ORC-74")
 def test_connections_are_kept_between_calls_and_closed_at_the_end() -> None:
-    with OpenAIServer([Reply("Hello")]) as server:
+    with FakeProviderServer(lambda _: "Hello") as server:
         oma = OpenMultiAgent()
-        config = {"name": "x", "model": "m", "provider": "openai", "base_url": server.base_url, "api_key": "k"}
+        config = {"name": "x", "model": "m", "provider": "openai", "base_url": server.openai_url, "api_key": "k"}
         for _ in range(3):
             assert oma.run_agent_sync(config, "q").output == "Hello"
         assert {request.connection for request in server.requests} == {1}
@@ -360,11 +359,11 @@ async def test_closing_may_be_repeated_and_needs_no_opening() -> None:
 @proves("ORC-75")
 @pytest.mark.parametrize("inner", ["asyncio", "trio"])
 async def test_an_orchestrator_may_be_closed_on_another_event_loop(inner: str) -> None:
-    with OpenAIServer([Reply("Hello")]) as server:
+    async with FakeProviderServer(lambda _: "Hello") as server:
         store = InMemoryEvalStore()
         oma = OpenMultiAgent(evaluation=OnlineEvaluation([lambda context: 1.0], store=store))
         await oma.__aenter__()
-        config = {"name": "x", "model": "m", "provider": "openai", "base_url": server.base_url, "api_key": "k"}
+        config = {"name": "x", "model": "m", "provider": "openai", "base_url": server.openai_url, "api_key": "k"}
         await oma.run_agent(config, "q")
         with anyio.fail_after(10):
             await anyio.to_thread.run_sync(lambda: anyio.run(oma.aclose, backend=inner))
@@ -375,8 +374,8 @@ async def test_an_orchestrator_may_be_closed_on_another_event_loop(inner: str) -
 
 @proves("ORC-70", "ORC-75")
 async def test_synchronous_and_other_runs_share_an_orchestrator() -> None:
-    with OpenAIServer([Reply("Hello")]) as server:
-        config = {"name": "x", "model": "m", "provider": "openai", "base_url": server.base_url, "api_key": "k"}
+    async with FakeProviderServer(lambda _: "Hello") as server:
+        config = {"name": "x", "model": "m", "provider": "openai", "base_url": server.openai_url, "api_key": "k"}
         store = InMemoryEvalStore()
         oma = OpenMultiAgent(evaluation=OnlineEvaluation([lambda context: 1.0], store=store))
         with anyio.fail_after(15):

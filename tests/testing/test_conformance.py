@@ -19,6 +19,8 @@ import pytest
 from openmultiagent.adapters import (
     AnthropicAdapter,
     AzureOpenAIAdapter,
+    BedrockAdapter,
+    CopilotAdapter,
     EmbeddedAdapter,
     FallbackAdapter,
     GeminiAdapter,
@@ -44,6 +46,11 @@ def openai(server: FakeProviderServer) -> OpenAIAdapter:
     return OpenAIAdapter(base_url=server.openai_url, api_key=API_KEY, transport=ONCE)
 
 
+def copilot(server: FakeProviderServer) -> CopilotAdapter:
+    url = server.copilot_url
+    return CopilotAdapter(API_KEY, base_url=url, github_url=url, github_api_url=url, transport=ONCE)
+
+
 RIGS: dict[str, AdapterRig] = {
     "openai": AdapterRig(openai),
     "openai-responses": AdapterRig(
@@ -53,6 +60,8 @@ RIGS: dict[str, AdapterRig] = {
         lambda server: AnthropicAdapter(base_url=server.anthropic_url, api_key=API_KEY, transport=ONCE)
     ),
     "gemini": AdapterRig(lambda server: GeminiAdapter(base_url=server.gemini_url, api_key=API_KEY, transport=ONCE)),
+    "bedrock": AdapterRig(lambda server: BedrockAdapter(base_url=server.bedrock_url, api_key=API_KEY, transport=ONCE)),
+    "copilot": AdapterRig(copilot),
     "azure-openai": AdapterRig(lambda server: AzureOpenAIAdapter(endpoint=server.url, api_key=API_KEY, transport=ONCE)),
     "embedded": AdapterRig(lambda _: EmbeddedAdapter(), against_server=False),
     "scripted": AdapterRig(lambda _: ScriptedAdapter(lambda messages, options: "Hello"), against_server=False),
@@ -337,6 +346,8 @@ class Uniform(Wrapped):
         (Defeated, "ends_a_stream_once_with_the_answer", "the stream ended with"),
         (Mumbling, "ends_a_stream_once_with_the_answer", "the pieces of text are ''"),
         (Fickle, "streams_what_chat_returns", "done is not what chat returns"),
+        (Mumbling, "reads_a_whole_answer_where_a_stream_was_asked_for", "the pieces of text are"),
+        (Fickle, "reads_a_whole_answer_where_a_stream_was_asked_for", "the whole answer became"),
         (Fickle, "reads_streams_however_they_are_cut", "other events with split=1, crlf=False"),
         (Fickle, "ignores_what_it_does_not_know", "unknown and empty events changed the stream"),
         (Cheerful, "takes_a_stream_without_its_end_for_a_failure", "ended with StreamEvent(type='done'"),

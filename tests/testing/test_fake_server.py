@@ -24,6 +24,8 @@ from hypothesis import strategies as st
 
 from openmultiagent.adapters import (
     AnthropicAdapter,
+    BedrockAdapter,
+    CopilotAdapter,
     GeminiAdapter,
     LLMAdapter,
     LLMChatOptions,
@@ -74,18 +76,21 @@ ADAPTERS: dict[str, Callable[[FakeProviderServer], LLMAdapter]] = {
     ),
     "anthropic": lambda server: AnthropicAdapter(base_url=server.anthropic_url, api_key="key", transport=ONCE),
     "gemini": lambda server: GeminiAdapter(base_url=server.gemini_url, api_key="key", transport=ONCE),
+    "bedrock": lambda server: BedrockAdapter(base_url=server.bedrock_url, api_key="key", transport=ONCE),
 }
 PATHS = {
     "openai": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/test-model:generateContent",
+    "bedrock": "/model/test-model/converse",
 }
 BODIES: dict[str, dict[str, Any]] = {
     "openai": {"model": "m", "messages": [{"role": "user", "content": "Hi"}]},
     "openai-responses": {"model": "m", "input": "Hi"},
     "anthropic": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]},
     "gemini": {"contents": [{"parts": [{"text": "Hi"}]}]},
+    "bedrock": {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]},
 }
 every_protocol = pytest.mark.parametrize("protocol", PATHS)
 
@@ -100,6 +105,8 @@ def post(
     path, body = PATHS[protocol], BODIES[protocol]
     if stream and protocol == "gemini":
         path = path.replace(":generateContent", ":streamGenerateContent?alt=sse")
+    elif stream and protocol == "bedrock":
+        path = f"{path}-stream"
     elif stream:
         body = {**body, "stream": True}
     return httpx.post(server.url + path, json=body, headers=headers, timeout=WAIT, verify=NO_TLS)
@@ -139,6 +146,7 @@ def is_done_with(event: StreamEvent, answer: LLMResponse) -> bool:
 @every_protocol
 @proves("TST-20", "TST-21")
 async def test_an_answer_in_each_protocol(protocol: str) -> None:
+    usage = TokenUsage(input_tokens=12, output_tokens=7, cache_read_tokens=4, reasoning_tokens=3)
     answer = LLMResponse(
         [
             ReasoningBlock.new("Let me think about this one.", signature="rs_1:proof"),
@@ -149,28 +157,27 @@ async def test_an_answer_in_each_protocol(protocol: str) -> None:
         id="answer",
         model="served-model",
         stop_reason="tool_use",
-        usage=TokenUsage(input_tokens=12, output_tokens=7, cache_read_tokens=4, reasoning_tokens=3),
+        usage=usage,
     )
     whole, events = await both(answer, protocol)
     assert isinstance(whole, LLMResponse)
     assert is_done_with(events[-1], whole)
-    assert (whole.id, whole.model, whole.stop_reason, whole.usage) == (
-        "answer",
-        "served-model",
-        "tool_use",
-        answer.usage,
-    )
+    # Bedrock says neither which model has answered nor how many tokens its reasoning took.
+    model = "test-model" if protocol == "bedrock" else "served-model"
+    usage = replace(usage, reasoning_tokens=0) if protocol == "bedrock" else usage
+    assert (whole.id, whole.model, whole.stop_reason, whole.usage) == ("answer", model, "tool_use", usage)
     assert whole.content[1:] == answer.content[1:]
     (reasoning,) = [block for block in whole.content if isinstance(block, ReasoningBlock)]
     assert reasoning.text == "Let me think about this one."
     assert reasoning.signature == (None if protocol == "openai" else "rs_1:proof")
 
 
+@pytest.mark.parametrize("protocol", ["anthropic", "bedrock"])
 @proves("TST-21")
-async def test_reasoning_that_only_the_provider_can_read() -> None:
-    whole, events = await both([ReasoningBlock.new("", redacted_data="opaque"), TextBlock.new("x")], "anthropic")
+async def test_reasoning_that_only_the_provider_can_read(protocol: str) -> None:
+    whole, events = await both([ReasoningBlock.new("", redacted_data="opaque"), TextBlock.new("x")], protocol)
     assert isinstance(whole, LLMResponse)
-    assert whole.content[0] == ReasoningBlock.new("", redacted_data="opaque", provenance="anthropic")
+    assert whole.content[0] == ReasoningBlock.new("", redacted_data="opaque", provenance=protocol)
     assert is_done_with(events[-1], whole)
 
 
@@ -202,7 +209,8 @@ async def test_why_an_answer_ended(protocol: str, stop_reason: str) -> None:
 def test_what_a_model_is_called_and_an_answer_without_blocks_of_text(protocol: str) -> None:
     with FakeProviderServer([[], [ImageBlock.from_base64("aW1hZ2U=", "image/png")]]) as server:
         body = post(server, protocol).json()
-        assert "m" in (body.get("model"), body.get("modelVersion", "")[-5:-4]) or body["modelVersion"] == "test-model"
+        told = {"gemini": body.get("modelVersion"), "bedrock": None}.get(protocol, body.get("model"))
+        assert told == {"gemini": "test-model", "bedrock": None}.get(protocol, "m")
         assert post(server, protocol, stream=True).status_code == 200
 
 
@@ -213,9 +221,10 @@ def test_requests_are_recorded() -> None:
             client.post(f"{server.url}{path}?x=1", json=BODIES[protocol], headers={"X-Test": "y"})
         client.post(f"{server.url}/v1/chat/completions", json={**BODIES["openai"], "stream": True})
         client.post(f"{server.url}/v1beta/models/m:streamGenerateContent", json=BODIES["gemini"])
-    assert [request.protocol for request in server.requests] == [*PATHS, "openai", "gemini"]
-    assert [request.streamed for request in server.requests] == [False] * 4 + [True] * 2
-    assert [request.number for request in server.requests] == [1, 2, 3, 4, 5, 6]
+        client.post(f"{server.url}/model/m%3A0/converse-stream", json=BODIES["bedrock"])
+    assert [request.protocol for request in server.requests] == [*PATHS, "openai", "gemini", "bedrock"]
+    assert [request.streamed for request in server.requests] == [False] * 5 + [True] * 3
+    assert [request.number for request in server.requests] == [1, 2, 3, 4, 5, 6, 7, 8]
     first = server.requests[0]
     assert (first.path, first.headers["x-test"], first.connection) == ("/v1/chat/completions?x=1", "y", 1)
     assert json.loads(first.raw) == first.body == BODIES["openai"]
@@ -241,6 +250,31 @@ def test_a_key(headers: dict[str, str]) -> None:
     with FakeProviderServer(["Hello"], api_key="right") as server:
         assert post(server).status_code == post(server, headers=dict.fromkeys(headers, "wrong")).status_code == 401
         assert post(server, headers=headers).status_code == 200
+
+
+@proves("TST-35")
+def test_a_github_token_is_exchanged_for_a_session_token_that_is_as_good_as_the_key() -> None:
+    with FakeProviderServer(["Hello"], api_key="right") as server:
+        url = f"{server.copilot_url}/copilot_internal/v2/token"
+        assert httpx.get(url, headers={"authorization": "token wrong"}).status_code == 401
+        sessions = [httpx.get(url, headers={"authorization": "token right"}).json() for _ in range(2)]
+        assert sessions[0]["token"] != sessions[1]["token"]
+        assert all(session["expires_at"] > time.time() + 60 for session in sessions)
+        shown = {"authorization": f"Bearer {sessions[0]['token']}"}
+        assert post(server, headers={"authorization": "Bearer another"}).status_code == 401
+        assert post(server, headers=shown).status_code == 200
+    assert [request.protocol for request in server.requests] == ["copilot-token"] * 3 + ["openai"] * 2
+
+
+@proves("TST-35", "PRO-17")
+async def test_copilot_against_hosts_of_its_own() -> None:
+    async with FakeProviderServer(["Hello", "Hello again"], api_key="right", strict=True) as server:
+        url = server.copilot_url
+        adapter = CopilotAdapter("right", base_url=url, github_url=url, github_api_url=f"{url}/", transport=ONCE)
+        answers = [await adapter.chat(HI, OPTIONS) for _ in range(2)]
+        await adapter.aclose()
+    assert [answer.content for answer in answers] == [[TextBlock.new("Hello")], [TextBlock.new("Hello again")]]
+    assert [request.protocol for request in server.requests] == ["copilot-token", "openai", "openai"]
 
 
 # --- the script ------------------------------------------------------------------------------------------------------
@@ -355,9 +389,13 @@ def test_a_refusal_in_the_words_of_the_provider(protocol: str, stream: bool) -> 
                 "request_id": "req_fake",
             },
             "gemini": {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}},
+            "bedrock": {"message": "slow down"},
         }[protocol]
     )
-    assert (other.status_code, "teapot" in other.text) == (418, True)
+    assert (other.status_code, "teapot" in other.text + other.headers.get("x-amzn-errortype", "")) == (418, True)
+    assert response.headers.get("x-amzn-errortype", "")[:20] == (
+        "ThrottlingException:" if protocol == "bedrock" else ""
+    )
 
 
 @every_protocol
@@ -443,8 +481,10 @@ async def test_quirks_of_calls(protocol: str) -> None:
     assert [bool(block.input_error) for block in whole.content] == [True, True]
     told = [event.data for event in events if isinstance(event.data, ToolUseBlock)]
     assert [bool(block.input_error) for block in told] == [True, True]
-    whole, _ = await quirky(protocol, CALLS, "object_arguments")
+    whole, events = await quirky(protocol, CALLS, "object_arguments")
     assert [block.input for block in whole.content] == [{"q": "one"}, {"q": "two"}]
+    told = [event.data for event in events if isinstance(event.data, ToolUseBlock)]
+    assert [block.input for block in told] == [{"q": "one"}, {"q": "two"}]
     await quirky(protocol, CALLS, "object_arguments", "no_call_ids")
 
 
@@ -468,6 +508,18 @@ async def test_quirks_of_streams(protocol: str) -> None:
     assert (await quirky(protocol, "Hello there, all of you", "empty_chunks", "unknown_events"))[1] == plain
     _, events = await quirky(protocol, "Hello", "no_finish")
     assert [event.type for event in events] == ["text", "error"]
+
+
+@every_protocol
+@proves("TST-28")
+def test_an_answer_in_one_piece_where_a_stream_was_asked_for(protocol: str) -> None:
+    whole = Served("Hello", usage=TokenUsage(input_tokens=1), quirks=frozenset({"no_stream"}))
+    failing = replace(whole, fail_after=0, failure=Refused(503))
+    with FakeProviderServer([replace(whole, headers={"x-amzn-requestid": "r"}), whole, failing]) as server:
+        asked, not_asked = post(server, protocol, stream=True), post(server, protocol)
+        assert post(server, protocol, stream=True).status_code == 503
+    assert asked.headers["content-type"] == not_asked.headers["content-type"] == "application/json"
+    assert asked.text.replace("answer-1", "answer-2") == not_asked.text
 
 
 @proves("TST-28")
@@ -696,7 +748,38 @@ def text_block(text: Any, kind: str = "text") -> dict[str, Any]:
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/tiff", "data": "AAAA"}}
 
+
+def bedrock(*messages: Any, **fields: Any) -> dict[str, Any]:
+    return {"messages": list(messages), **fields}
+
+
+def part_bedrock(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "content": list(blocks)}
+
+
+def call_bedrock(key: Any = "a", **fields: Any) -> dict[str, Any]:
+    return {"toolUse": {"toolUseId": key, "name": "f", "input": {}, **fields}}
+
+
+def result_bedrock(key: str = "a") -> dict[str, Any]:
+    return {"toolResult": {"toolUseId": key, "content": [{"text": "x"}]}}
+
+
+B_USER, B_SAYS = part_bedrock("user", SAYS), part_bedrock("assistant", SAYS)
+B_TOOLS: dict[str, Any] = {"toolConfig": {"tools": []}}
+
 FINE: list[tuple[str, dict[str, Any]]] = [
+    ("bedrock", bedrock(B_USER)),
+    ("bedrock", bedrock(B_USER, B_SAYS, B_USER, system=[{"text": "Be brief."}])),
+    (
+        "bedrock",
+        bedrock(
+            B_USER,
+            part_bedrock("assistant", SAYS, call_bedrock("a"), call_bedrock("b.c:d-1")),
+            part_bedrock("user", result_bedrock("b.c:d-1"), result_bedrock("a"), SAYS),
+            **B_TOOLS,
+        ),
+    ),
     ("openai", chat(USER)),
     (
         "openai",
@@ -780,6 +863,29 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "anthropic",
         claude(USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": "x"}]}, USER),
         "signature: Field required",
+    ),
+    ("bedrock", {}, "messages: Field required"),
+    ("bedrock", bedrock(), "must start with a user message"),
+    ("bedrock", bedrock(B_SAYS, B_USER), "must start with a user message"),
+    ("bedrock", bedrock(B_USER, B_USER), "must alternate"),
+    ("bedrock", bedrock(part_bedrock("system", SAYS)), "failed to satisfy constraint: [user, assistant]"),
+    ("bedrock", bedrock(B_USER, B_SAYS), "assistant message prefill"),
+    ("bedrock", bedrock(part_bedrock("user")), "is empty"),
+    ("bedrock", bedrock(part_bedrock("user", {"txt": "x"})), "must set one of its keys"),
+    ("bedrock", bedrock(part_bedrock("user", {"text": " "})), "is blank"),
+    ("bedrock", bedrock(B_USER, part_bedrock("assistant", call_bedrock(input="{}"))), "input is invalid"),
+    ("bedrock", bedrock(B_USER, part_bedrock("assistant", call_bedrock("a b"))), "toolUseId"),
+    ("bedrock", bedrock(B_USER, part_bedrock("assistant", call_bedrock(7))), "toolUseId"),
+    (
+        "bedrock",
+        bedrock(B_USER, part_bedrock("assistant", call_bedrock()), B_USER, **B_TOOLS),
+        "Expected toolResult blocks at messages.2.content for the following Ids: a",
+    ),
+    ("bedrock", bedrock(part_bedrock("user", result_bedrock()), **B_TOOLS), "exceeds the number of toolUse blocks"),
+    (
+        "bedrock",
+        bedrock(B_USER, part_bedrock("assistant", call_bedrock()), part_bedrock("user", result_bedrock())),
+        "toolConfig field must be defined",
     ),
     ("gemini", {"contents": []}, "contents is not specified"),
     ("gemini", {"contents": [part_gemini("assistant", SAYS)]}, "valid role: user, model"),

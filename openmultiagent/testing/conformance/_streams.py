@@ -38,19 +38,7 @@ async def ends_a_stream_once_with_the_answer(rig: AdapterRig) -> None:
         events = await up.stream()
         if up.streaming is None:
             return
-        _expect_one_end(events)
-        done = events[-1].data
-        if not isinstance(done, LLMResponse):
-            raise ConformanceError(f"the stream ended with {events[-1]!r}")
-        for kind, block_type in (("text", TextBlock), ("reasoning", ReasoningBlock)):
-            told = "".join(str(event.data) for event in events if event.type == kind)
-            whole = "".join(block.text for block in done.content if isinstance(block, block_type))
-            expect(told == whole, f"the pieces of {kind} are {told!r}, the answer has {whole!r}")
-        calls = [block for block in done.content if isinstance(block, ToolUseBlock)]
-        told_calls = [event.data for event in events if event.type == "tool_use"]
-        expect(told_calls == calls, f"the calls told are {told_calls!r}, the answer has {calls!r}")
-        deltas = [event.data for event in events if event.type == "tool_input_delta"]
-        expect(all(isinstance(delta, ToolInputDelta) for delta in deltas), "tool_input_delta has no ToolInputDelta")
+        _expect_whole(events)
 
 
 @check()
@@ -60,6 +48,16 @@ async def streams_what_chat_returns(rig: AdapterRig) -> None:
         expect(whole.content == _ANSWER.content, f"the answer became {whole.content!r}")
         if up.streaming is not None:
             expect((await up.stream())[-1] == StreamEvent("done", whole), "done is not what chat returns")
+
+
+@check()
+async def reads_a_whole_answer_where_a_stream_was_asked_for(rig: AdapterRig) -> None:
+    async with rig.up([_ANSWER, Served(_ANSWER, quirks=frozenset({"no_stream"}))]) as up:
+        whole = await up.chat()
+        if up.streaming is not None:
+            events = await up.stream()
+            _expect_whole(events)
+            expect(events[-1] == StreamEvent("done", whole), f"the whole answer became {events[-1]!r}")
 
 
 @check()
@@ -154,6 +152,23 @@ async def _expect_left(up: Rigged, patience: float) -> None:
     expect(answer.content == [TextBlock.new("Hello")], f"the next call was answered with {answer.content!r}")
 
 
+def _expect_whole(events: Sequence[StreamEvent]) -> None:
+    """Fail unless a stream ends with an answer, and its pieces come to that."""
+    _expect_one_end(events)
+    done = events[-1].data
+    if not isinstance(done, LLMResponse):
+        raise ConformanceError(f"the stream ended with {events[-1]!r}")
+    for kind, block_type in (("text", TextBlock), ("reasoning", ReasoningBlock)):
+        told = "".join(str(event.data) for event in events if event.type == kind)
+        whole = "".join(block.text for block in done.content if isinstance(block, block_type))
+        expect(told == whole, f"the pieces of {kind} are {told!r}, the answer has {whole!r}")
+    calls = [block for block in done.content if isinstance(block, ToolUseBlock)]
+    told_calls = [event.data for event in events if event.type == "tool_use"]
+    expect(told_calls == calls, f"the calls told are {told_calls!r}, the answer has {calls!r}")
+    deltas = [event.data for event in events if event.type == "tool_input_delta"]
+    expect(all(isinstance(delta, ToolInputDelta) for delta in deltas), "tool_input_delta has no ToolInputDelta")
+
+
 def _expect_one_end(events: Sequence[StreamEvent]) -> None:
     ends = [event.type for event in events if event.type in _TERMINAL]
     expect(len(ends) == 1 and events[-1].type in _TERMINAL, f"a stream ends with one done or error, got {events!r}")
@@ -172,6 +187,7 @@ def _error_of(up: Rigged, events: Sequence[StreamEvent], when: str) -> AdapterEr
 STREAM_CHECKS = (
     ends_a_stream_once_with_the_answer,
     streams_what_chat_returns,
+    reads_a_whole_answer_where_a_stream_was_asked_for,
     reads_streams_however_they_are_cut,
     ignores_what_it_does_not_know,
     takes_a_stream_without_its_end_for_a_failure,
