@@ -176,6 +176,11 @@ def test_what_stands_for_itself_is_taken() -> None:
         (lambda: OpenMultiAgent(default_model=b"m"), "default_model"),  # type: ignore[arg-type]
         (lambda: OpenMultiAgent(default_provider=""), "default_provider"),
         (lambda: OpenMultiAgent(max_token_budget=True), "tokens"),
+        (lambda: OpenMultiAgent(default_adapter=5), "default_adapter must be an adapter"),  # type: ignore[arg-type]
+        (lambda: OpenMultiAgent(estimate_cost=5), "estimate_cost must be a function"),  # type: ignore[arg-type]
+        (lambda: OpenMultiAgent(tracer_provider=5), "tracer_provider must be"),  # type: ignore[arg-type]
+        (lambda: OpenMultiAgent(meter_provider="otel"), "meter_provider must be"),  # type: ignore[arg-type]
+        (lambda: OpenMultiAgent(default_tool_preset=[]), "tool preset"),  # type: ignore[arg-type]
         (lambda: scorer(timeout=True), "timeout"),
         (lambda: scorer(timeout="5"), "timeout"),  # type: ignore[call-overload]
     ],

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from ..adapters import LLMResponse, ModelCall, ModelNext, StreamSink
 from ..events import Event
+from ..messages import ContentBlock, copy_blocks
 from ._environment import EventSink
 from ._events import TurnRestarted, TurnStarted
 
@@ -31,7 +32,7 @@ class ModelAttempts:
         self._sink = sink
         self._operation = operation
         self._is_feeding = False
-        self._fed: LLMResponse | None = None
+        self._fed: list[ContentBlock] | None = None
 
     async def make(self, call: ModelCall) -> LLMResponse:
         """Make one attempt.
@@ -44,8 +45,9 @@ class ModelAttempts:
             return await self._operation(call)
         self._is_feeding = True
         try:
-            self._fed = await self._operation(call)
-            return self._fed
+            response = await self._operation(call)
+            self._fed = copy_blocks(response.content)  # the middleware may change what it gets
+            return response
         finally:
             self._is_feeding = False
 
@@ -55,8 +57,7 @@ class ModelAttempts:
         Args:
             response: What the middleware returned.
         """
-        fed = self._fed
-        if response is not fed and (fed is None or fed.content != getattr(response, "content", None)):
+        if self._fed != getattr(response, "content", None):
             await self._sink.begin()
 
 

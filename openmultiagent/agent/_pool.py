@@ -7,7 +7,7 @@ and slots are given back on every path; whoever waits can be cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
@@ -105,7 +105,7 @@ class AgentPool:
         self._inside = Inside()
         self._is_shut_down = False
         self._next = 0
-        for agent in agents:
+        for agent in _items(agents, "agents", "Agent objects"):
             self.add(agent)
 
     @property
@@ -120,8 +120,9 @@ class AgentPool:
             agent: The agent.
 
         Raises:
-            ConfigurationError: An agent of that name is registered already.
+            ConfigurationError: It is no agent, or one of that name is registered already.
         """
+        _check_agent(agent)
         if agent.name in self._members:
             raise ConfigurationError(f"agent {agent.name!r} is already registered in this pool; remove it first")
         self._members[agent.name] = _Member(agent)
@@ -206,10 +207,11 @@ class AgentPool:
             on_event: As for ``PoolRun``.
 
         Raises:
-            ConfigurationError: The pool has been shut down.
+            ConfigurationError: It is no agent, or the pool has been shut down.
             InvalidMessageError: The input is no conversation. Both are raised by the call itself.
         """
         self._refuse_when_shut_down()
+        _check_agent(agent)
         return self._run(agent, None, PoolRun(agent.name, _copied(input), cancel=cancel, on_event=on_event))
 
     def run_any(
@@ -251,7 +253,9 @@ class AgentPool:
             InvalidMessageError: An input is no conversation. Both are raised by the call itself.
         """
         self._refuse_when_shut_down()
-        return self._run_all([_prepared(item, index) for index, item in enumerate(runs)])
+        return self._run_all(
+            [_prepared(item, index) for index, item in enumerate(_items(runs, "runs", "PoolRun objects"))]
+        )
 
     async def drain(self) -> None:
         """Wait until every run that was asked for has ended, those that wait included.
@@ -357,6 +361,17 @@ def _refuse_from_inside(member: _Member) -> None:
             f"agent {member.agent.name!r} has one run at a time in this pool, and this call comes from inside "
             "that run: it would wait for itself; use run_ephemeral, or Agent.run"
         )
+
+
+def _check_agent(value: object) -> None:
+    if not isinstance(value, Agent):
+        raise ConfigurationError(f"a pool takes Agent objects, got {shown(value)}; make one with Agent(config)")
+
+
+def _items(values: object, name: str, what: str) -> Iterable[Any]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise ConfigurationError(f"{name} must be a list of {what}, got {shown(values)}")
+    return values
 
 
 def _check_cap(value: object) -> None:

@@ -162,7 +162,8 @@ def check_preset(preset: str | None, *, available: Mapping[str, Tool] = BUILT_IN
     """
     if preset is None:
         return None
-    if preset not in TOOL_PRESETS:
+    given: object = preset
+    if not isinstance(given, str) or given not in TOOL_PRESETS:
         raise ConfigurationError(f"tool preset {shown(preset)} is none of {', '.join(TOOL_PRESETS)}")
     if any(name not in available for name in TOOL_PRESETS[preset]):
         raise ConfigurationError(f"tool preset {shown(preset)}: {_NO_BUILT_INS}")

@@ -430,3 +430,22 @@ async def test_a_pool_that_was_shut_down_has_finished_its_runs_and_takes_no_more
     assert finished == ["under way"]
     assert pool.status() == PoolStatus(total=2, idle=2, running=0, completed=0, error=0)
     assert talker.get_history() == []
+
+
+@proves("POO-3")
+@pytest.mark.parametrize("value", [None, 5, "x", b"x", {}, {"a": 1}, [None], [{"name": "x"}], object()])
+def test_what_is_no_agent_is_refused_with_what_to_do(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="Agent objects"):
+        AgentPool(value if value != {} else [value])
+    pool = AgentPool()
+    with pytest.raises(ConfigurationError, match=r"Agent\(config\)"):
+        pool.add(value)
+    with pytest.raises(ConfigurationError, match=r"Agent\(config\)"):
+        _ = pool.run_ephemeral(value, "q")
+
+
+@proves("POO-3")
+@pytest.mark.parametrize("value", [None, 5, "x", b"x", {"a": "q"}, object()])
+def test_runs_that_are_no_list_are_refused(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="runs must be a list"):
+        _ = AgentPool([echo()]).run_parallel(value)

@@ -154,7 +154,7 @@ def files(root: Path) -> Iterator[Path]:
     """The files that people read and git keeps: not the environments, caches and builds that tools leave behind."""
     for path in sorted(root.iterdir()):
         hidden_folder = path.name.startswith(".") and path.name not in {".ci", ".github"}
-        if path.is_symlink() or path.name in NOT_OURS:
+        if path.is_symlink() or path.name in NOT_OURS or path.name == ".git":  # which is a file in a worktree
             continue
         if path.is_dir() and not hidden_folder:
             yield from files(path)
@@ -181,6 +181,9 @@ def test_no_file_has_forbidden_words() -> None:
 @pytest.mark.parametrize("words", ["see /wo" + "rk/main", "a sub" + "agent did", "in this " + "session"])
 @pytest.mark.parametrize("name", ["README.md", "docs/a.md", ".ci/run", f"{PACKAGE}/a.py", ".pre-commit-config.yaml"])
 def test_a_file_with_forbidden_words_is_noticed(name: str, words: str, tmp_path: Path) -> None:
-    write_tree(tmp_path, {name: f"one\n{words}\n", ".venv/lib/a.py": words, "docs/__pycache__/a.pyc": words})
+    write_tree(
+        tmp_path,
+        {name: f"one\n{words}\n", **dict.fromkeys((".git", ".venv/lib/a.py", "docs/__pycache__/a.pyc"), words)},
+    )
     (fault,) = forbidden_words(tmp_path)
     assert fault.startswith(f"{name}:2: has ")

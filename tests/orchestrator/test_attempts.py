@@ -137,9 +137,15 @@ async def test_an_answer_that_was_rewritten_is_delivered_as_it_is_now() -> None:
         answer = await call_next(call)
         return LLMResponse(list(answer.content), usage=answer.usage)
 
-    agent = Agent(AgentConfig("x", adapter=ScriptedAdapter(["secret"]), model_middleware=[rewrite]))
-    events, result = await streamed(agent)
-    assert since_restart(events) == result.output == "rewritten"
+    async def change(call: ModelCall, call_next: ModelNext) -> LLMResponse:
+        answer = await call_next(call)
+        answer.content[0] = TextBlock(text="rewritten")
+        return answer
+
+    for middleware in (rewrite, change):
+        agent = Agent(AgentConfig("x", adapter=ScriptedAdapter(["secret"]), model_middleware=[middleware]))
+        events, result = await streamed(agent)
+        assert since_restart(events) == result.output == "rewritten"
     agent = Agent(AgentConfig("x", adapter=ScriptedAdapter(["same"]), model_middleware=[repeat]))
     events, result = await streamed(agent)
     assert "turn_restart" not in told(events)
