@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args
 from pydantic import ConfigDict, Strict, TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs
 
+from ._record import share_methods
 from ._shown import shown
 from .errors import ConfigurationError, OpenMultiAgentError
 
@@ -43,7 +44,9 @@ def spec(cls: type[T]) -> type[T]:
     Args:
         cls: A class with annotated fields, as for ``dataclasses.dataclass``.
     """
-    made: Any = dataclass(frozen=True)(cls)
+    own = dict(cls.__dict__)
+    made: Any = dataclass(repr=False, eq=False)(cls)
+    share_methods(made, own)
     made.__pydantic_config__ = _CONFIG
     made.__init__ = _teaching(made, made.__init__)
     checked: type[T] = made

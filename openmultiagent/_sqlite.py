@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -20,6 +19,7 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
+from ._record import record
 from .errors import StoreError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _OF_OTHER_PROCESSES: list[object] = []
 """Connections that a fork took along: to close them here could break them in the process that opened them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FileKind:
     """What a file is for, and how it is told from others."""
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import reduce
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from ._patterns import lazy_pattern
+from ._record import record
 from ._shown import shown
 from .errors import ConfigurationError, EgressPolicyError
 
@@ -39,7 +40,7 @@ _LONGEST_HOST = 253  # characters that a name may have
 _LONGEST_URL = 65_536  # as httpx has it; the part that is an origin is short
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EgressPolicy:
     """The origins that requests of built-in adapters may go to.
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ._patterns import lazy_pattern
-from ._quick import quick_init
+from ._record import record
 from ._shown import shown
 from .errors import ConfigurationError
 
@@ -39,7 +38,7 @@ _INT64 = 2**63
 """Where the integers of span attributes end; one that does not fit makes an exporter drop the whole batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunLink:
     """A pointer to another run that this one goes on from."""
 
@@ -48,8 +47,7 @@ class RunLink:
     relation: str
 
 
-@quick_init
-@dataclass(frozen=True, slots=True)
+@record
 class RunIdentity:
     """The ids of one attempt at a run.
 

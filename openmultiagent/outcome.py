@@ -12,12 +12,12 @@ import copy
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
-from ._quick import quick_init
+from ._record import record
 from .errors import (
     AdapterError,
     ConfigurationError,
@@ -98,7 +98,7 @@ _KNOWN: Final[tuple[tuple[tuple[type[BaseException], ...], tuple[StatusCode, Err
 """Failures whose class alone says what they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunStatus:
     """The outcome in one word, and a sentence for people; ``str(status)`` is the word."""
 
@@ -110,7 +110,7 @@ class RunStatus:
         return self.code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ErrorInfo:
     """What is known about a failure, as plain data without secrets."""
 
@@ -134,8 +134,7 @@ class ErrorInfo:
         return {name: value for name, value in pairs if value is not None}
 
 
-@quick_init
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolCallRecord:
     """One tool call of a run, for the record."""
 
@@ -150,8 +149,7 @@ class ToolCallRecord:
     """Seconds."""
 
 
-@quick_init
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AgentRunResult(Generic[T]):
     """What a run of one agent came to."""
 

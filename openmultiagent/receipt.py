@@ -8,12 +8,13 @@ known makes it ``partial``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from ._record import record
 from ._shown import shown
 from .errors import StoreError
 from .identity import RunIdentity
@@ -25,7 +26,7 @@ __all__ = ["ExecutedTool", "ExecutionReceipt", "build_execution_receipt"]
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ExecutedTool:
     """A tool call that was made."""
 
@@ -37,7 +38,7 @@ class ExecutedTool:
     """Seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ExecutionReceipt:
     """What a run executed."""
 

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
-from ._quick import quick_init
+from ._record import record
 
 __all__ = ["NO_USAGE", "TokenUsage", "UsageEntry"]
 
 
-@quick_init
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TokenUsage:
     """Tokens that model calls used.
 
@@ -67,8 +66,7 @@ NO_USAGE = TokenUsage()
 """Where a ledger begins."""
 
 
-@quick_init
-@dataclass(frozen=True, slots=True)
+@record
 class UsageEntry:
     """What the model calls of one agent, with one model of one provider and for one purpose, used together."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import anyio.to_thread
 
+from .._record import record
 from ..errors import ConfigurationError, LLMAuthenticationError
 
 __all__ = ["AwsCredentials", "CredentialsProvider", "SharedCredentialsFile", "credentials_from_environment"]
@@ -24,7 +25,7 @@ _HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AwsCredentials:
     """An access key of AWS.
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from .._record import record
 
 __all__ = ["EventStreamDecoder", "EventStreamError", "EventStreamMessage"]
 
@@ -32,7 +33,7 @@ class EventStreamError(Exception):
     """The bytes are no event stream."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EventStreamMessage:
     """One message of a stream."""
 

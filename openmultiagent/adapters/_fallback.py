@@ -10,11 +10,12 @@ import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import anyio
 
+from .._record import record
 from .._shown import shown
 from ..errors import AdapterError, ConfigurationError, LLMCallTimeoutError, LLMProtocolError
 from ..messages import LLMMessage, ReasoningBlock, TextBlock, ToolUseBlock, copy_blocks, copy_messages
@@ -25,7 +26,7 @@ from ._protocol import AdapterCapabilities, LLMAdapter, LLMChatOptions, LLMRespo
 __all__ = ["FallbackAdapter", "FallbackEntry"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FallbackEntry:
     """A model to ask."""
 

@@ -6,10 +6,11 @@ Not here: who is asked next. Invariant: no failure is lost; the answer or the er
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypedDict
 
 from .._log import get_logger
+from .._record import record
 from ..errors import AdapterError, LLMCallTimeoutError
 from ..outcome import describe_error
 from ..usage import TokenUsage
@@ -39,7 +40,7 @@ class FallbackAttempt(TypedDict):
     """HTTP status, when there was a response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class FallbackResponse(LLMResponse):
     """The answer of one of the models. Calls that failed before count as calls of unknown usage."""
 

@@ -11,12 +11,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
+from .._record import record
 from .._version import __version__
 from ..egress import EgressPolicy, normalize_egress_policy
 from ..errors import AdapterError, ConfigurationError, EgressPolicyError
@@ -41,7 +42,7 @@ _COMMON_HEADERS = {"content-type": "application/json", "user-agent": f"openmulti
 JsonObject = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WireRequest:
     """What is sent for one call."""
 

@@ -5,13 +5,14 @@ Invariant: the default profile is OpenAI's "Chat Completions" as it is documente
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from .._record import record
 
 __all__ = ["OpenAIProfile"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class OpenAIProfile:
     """How a server departs from the OpenAI chat protocol."""
 

@@ -7,10 +7,10 @@ hands out references into them, so a built-in adapter may read a run's conversat
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from .._quick import quick_init
+from .._record import record
 from ..messages import ContentBlock, LLMMessage, ToolUseBlock
 from ..usage import TokenUsage
 from ._settings import ReasoningCompression, ThinkingConfig
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LLMToolDef:
     """A tool as the model is told about it."""
 
@@ -38,7 +38,7 @@ class LLMToolDef:
     """JSON Schema of the input object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class LLMChatOptions:
     """Everything about one model call besides the messages; None means "not set"."""
 
@@ -73,8 +73,7 @@ class LLMChatOptions:
     """Further fields of the request body; never the model, messages, tools or stream flags."""
 
 
-@quick_init
-@dataclass(frozen=True, slots=True)
+@record
 class LLMResponse:
     """A model's answer."""
 
@@ -90,7 +89,7 @@ class LLMResponse:
     """None when the provider reported none, which is not the same as zero."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolInputDelta:
     """A piece of the JSON text of a tool call's input, as it arrives."""
 
@@ -103,7 +102,7 @@ StreamEventType = Literal["text", "reasoning", "tool_input_delta", "tool_use", "
 """The kinds of ``StreamEvent``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StreamEvent:
     """One step of a streamed answer.
 
@@ -116,7 +115,7 @@ class StreamEvent:
     data: str | ToolInputDelta | ToolUseBlock | LLMResponse | Exception
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AdapterCapabilities:
     """What the caller of an adapter may rely on."""
 

@@ -7,9 +7,10 @@ for each region, the row has the international one, or the only one that is docu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
+from .._record import record
 from ._openai_profile import OpenAIProfile
 
 __all__ = ["VENDORS", "Vendor", "is_vendor_host"]
@@ -18,7 +19,7 @@ __all__ = ["VENDORS", "Vendor", "is_vendor_host"]
 _OPENAI = OpenAIProfile()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Vendor:
     """A server that speaks the OpenAI chat protocol."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
+from .._record import record
 from .._shown import shown
 from ..errors import ConfigurationError, InvalidMessageError
 from ..messages import ContentBlock, LLMMessage, Role, TextBlock, coerce_messages, copy_messages
@@ -16,7 +17,7 @@ from ._config import AgentConfig
 __all__ = ["BeforeRunContext", "apply_after_run", "apply_before_run"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BeforeRunContext:
     """Both views of a run's input, for ``before_run``."""
 

@@ -7,9 +7,10 @@ as it does without one. Invariant: nothing is estimated for an agent that does n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from .._record import record
 from ..adapters import LLMChatOptions
 from ..budget import HARD_MAX_TOKENS, BudgetScope, CostEstimateContext, Remaining
 from ..messages import LLMMessage, Role, ToolResultBlock, estimate_message_chars, most_tokens, most_tokens_of_text
@@ -23,7 +24,7 @@ __all__ = ["Landing", "LastTurn"]
 _CHARS_PER_TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LastTurn:
     """The turn that a run ends with."""
 

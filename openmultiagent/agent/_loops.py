@@ -10,12 +10,12 @@ import inspect
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Literal
 
 from pydantic import Field, SkipValidation
 
+from .._record import record
 from .._shown import shown
 from .._spec import from_mapping, spec
 from ..errors import ConfigurationError, RunError
@@ -41,7 +41,7 @@ _NAMED_TOOLS = 5
 _NAME_CHARS = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoopInfo:
     """A loop that was detected."""
 

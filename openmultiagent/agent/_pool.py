@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, TypeAlias
 
 import anyio
 from anyio.abc import TaskStatus
 
 from .._log import get_logger
+from .._record import record
 from .._shown import shown
 from ..budget import BudgetScope
 from ..cancellation import CancelToken
@@ -41,7 +42,7 @@ _MAX_NAMES = 20
 """Names that an error lists."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PoolRun:
     """One run for ``AgentPool.run_parallel``."""
 
@@ -56,7 +57,7 @@ class PoolRun:
     """Called with each event of the run's stream; must not block. Once it has raised it is called no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class PoolStatus:
     """How many registered agents are in which state."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, fields
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from .._record import record
 from .._shown import shown
 from .._spec import from_mapping, spec
 from ..errors import ConfigurationError
@@ -75,7 +76,7 @@ def _as_limits(value: object) -> Limits:
     raise ConfigurationError(f"limits must be Limits or a mapping with their fields, got {shown(value)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Remaining:
     """What is left of a budget; None where nothing limits it."""
 

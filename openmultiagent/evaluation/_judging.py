@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 
 from .._detached import cancelled_from_outside
+from .._record import record
 from ..identity import MetadataValue, copy_metadata
 from ..messages import LLMMessage, copy_messages, replace_lone_surrogates
 from ..outcome import AgentRunResult, describe_error
@@ -23,7 +23,7 @@ __all__ = ["Sample", "judge", "record_of"]
 _MAX_TEXT = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sample:
     """A finished run that is to be judged; nobody else holds what is in it."""
 

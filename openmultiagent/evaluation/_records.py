@@ -6,10 +6,11 @@ import json
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from .._record import record
 from .._shown import shown
 from ..errors import StoreError
 from ..identity import MetadataValue, RunIdentity, RunLink
@@ -35,7 +36,7 @@ def _usage(data: Mapping[str, int]) -> TokenUsage:
     return TokenUsage(**{item.name: data[item.name] for item in fields(TokenUsage) if item.name in data})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class EvalRecord:
     """One scorer's verdict on one run."""
 

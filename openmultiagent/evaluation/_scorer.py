@@ -9,12 +9,13 @@ import functools
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, overload
 
 import anyio
 from typing_extensions import TypeVar
 
+from .._record import record
 from .._shown import shown
 from ..errors import ConfigurationError, RunError
 from ..identity import MetadataValue, RunIdentity
@@ -27,7 +28,7 @@ __all__ = ["Score", "Scorer", "ScorerContext", "call_beside", "scorer"]
 R = TypeVar("R", default=AgentRunResult[Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Score:
     """What a scorer thinks of a run.
 
@@ -60,7 +61,7 @@ class Score:
             raise ConfigurationError(f"cost must be a number from 0, got {shown(cost)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ScorerContext(Generic[R]):
     """A finished run, as a scorer sees it; everything in it is the scorer's own copy."""
 
@@ -87,7 +88,7 @@ class ScorerContext(Generic[R]):
 ScoreFunction = Callable[[ScorerContext[Any]], Score | float | bool | Awaitable[Score | float | bool]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Scorer:
     """A named function that judges a run; made by ``@scorer``."""
 

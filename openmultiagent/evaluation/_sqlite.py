@@ -11,10 +11,10 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._record import record
 from .._shown import shown
 from .._sqlite import FileKind, SQLiteFile, transaction
 from ..errors import ConfigurationError, StoreError
@@ -52,7 +52,7 @@ CREATE INDEX records_by_time ON records (timestamp);
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvalPage:
     """Some of the records that a query found."""
 

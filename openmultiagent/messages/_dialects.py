@@ -10,9 +10,9 @@ Invariant: a walk looks at each message once, whatever was found; the same walk 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from .._record import record
 from ._models import ContentBlock, LLMMessage, ReasoningBlock, Role, TextBlock, ToolResultBlock, ToolUseBlock
 
 __all__ = ["DIALECTS", "Dialect", "Finding", "HistoryDialect", "HistoryFaultCode", "HistoryWalk", "Place", "is_blank"]
@@ -50,7 +50,7 @@ _BEDROCK_FILES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Dialect:
     """The rules of one protocol."""
 
@@ -129,7 +129,7 @@ DIALECTS: Mapping[str, Dialect] = {
 """The protocols by their names in ``HistoryDialect``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """A place at which a conversation falls short."""
 

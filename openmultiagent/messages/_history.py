@@ -8,10 +8,10 @@ check is linear, and for a run's own conversation costs what is new.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from .._record import record
 from .._shown import shown
 from ..errors import ConfigurationError, InvalidMessageError
 from ._dialects import DIALECTS, Dialect, Finding, HistoryDialect, HistoryFaultCode, HistoryWalk, Place
@@ -38,7 +38,7 @@ _LEFT_TO_ADAPTERS = frozenset({"unsupported_media", "unsigned_reasoning", "unsig
 unsigned reasoning out, and sends unsigned calls, which older models take."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HistoryFault:
     """Something in a conversation that a provider would refuse."""
 

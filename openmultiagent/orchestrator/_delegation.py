@@ -8,12 +8,13 @@ charged to who asked it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from opentelemetry.trace import format_span_id, format_trace_id
 
 from .._log import get_logger
+from .._record import record
 from ..agent import AgentConfig
 from ..budget import BudgetScope, Limits
 from ..errors import InvalidMessageError
@@ -50,7 +51,7 @@ def with_team_tools(
     return config.replace(tools=tuple(mine if item == DELEGATE_TO_AGENT.name else item for item in config.tools))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Delegation:
     run: GraphRun
     task: Task

@@ -7,11 +7,11 @@ agent inside it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from .._middleware import compose_run, isolate_results
+from .._record import record
 from ..adapters import AdapterOwner, ModelMiddleware
 from ..agent import AgentConfig, EventSink, RunAttempts, RunCall, RunEnvironment, RunMiddleware, RunNext, execute_agent
 from ..cancellation import CancelToken
@@ -29,7 +29,7 @@ __all__ = ["Machinery", "execute"]
 Result = AgentRunResult[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Machinery:
     """What all runs of an orchestrator have in common."""
 

@@ -118,12 +118,10 @@ class OpenMultiAgent(TeamEntry):
         self._limits = _limits(max_token_budget, max_cost_budget, limits)
         self._estimate_cost = estimate_cost
         self._budget_mode: BudgetMode = budget_mode
-        BudgetScope(
-            "OpenMultiAgent", self._limits, estimate_cost=estimate_cost, mode=budget_mode
-        )  # does it make sense?
+        BudgetScope("OpenMultiAgent", self._limits, estimate_cost=estimate_cost, mode=budget_mode)  # does it make sense
         _callables("on_tool_call", () if on_tool_call is None else (on_tool_call,))
-        progress = () if on_progress is None else (on_progress,)
-        told = (*_callables("on_progress", progress), *_callables("listeners", listeners))
+        first = () if on_progress is None else (on_progress,)
+        told = (*_callables("on_progress", first), *_callables("listeners", listeners))
         self.evaluation = EvaluationSink(evaluation)
         """Online evaluation: ``await oma.evaluation.flush()``, ``oma.evaluation.stats()``."""
         self._machinery = Machinery(
@@ -139,8 +137,8 @@ class OpenMultiAgent(TeamEntry):
         )
         self._lifetime = Lifetime(self._machinery)
         self._teams = {}
-        money = (self._limits, estimate_cost, budget_mode)
-        self._team_runs = TeamRuns(self._machinery, team_defaults(teams, *money, self._completed))
+        defaults = team_defaults(teams, self._limits, estimate_cost, budget_mode, self._completed)
+        self._team_runs = TeamRuns(self._machinery, defaults)
 
     @property
     def dropped_events(self) -> int:

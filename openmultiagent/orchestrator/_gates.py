@@ -10,12 +10,12 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 import anyio
 
 from .._detached import cancelled_from_outside
+from .._record import record
 from ..budget import BudgetScope
 from ..cancellation import CancelToken
 from ..errors import ConfigurationError, RunError
@@ -31,7 +31,7 @@ ApprovalAnswer: TypeAlias = bool | Mapping[str, Any]
 _Verdict = tuple[Literal["allow", "deny"], str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Gates:
     """Whom a run asks, and for what.
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import anyio
 
+from .._record import record
 from ..adapters import LLMChatOptions, LLMResponse
 from ..agent import AgentConfig, AgentFinished, AgentStarted, lease_adapter
 from ..budget import CostEstimateContext
@@ -89,7 +90,7 @@ _ALONE = "short-circuit"
 """Id of the one task of a run in which a single agent works."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class GoalSetup:
     """What a call of ``run_team`` says, checked."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import anyio
 from opentelemetry.trace import SpanContext
 
+from .._record import record
 from ..agent import AgentConfig, AgentFinished, AgentStarted, RunCall
 from ..budget import BudgetError
 from ..cancellation import CancelToken
@@ -92,7 +93,7 @@ class RoutedProviders:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Crew:
     """Who works in a run of tasks, and by which rules."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
 from .._middleware import compose_run, isolate_results
+from .._record import record
 from ..agent import AgentConfig, EventSink, RunCall, lease_adapter
 from ..budget import BudgetScope, Limits
 from ..cancellation import CancelToken
@@ -62,7 +62,7 @@ GivenTeam = Team | TeamConfig | Mapping[str, Any]
 """A team, or what one is made of."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class RunOptions:
     """What a call says about one run, checked."""
 
@@ -75,7 +75,7 @@ class RunOptions:
     model_routing: ModelRoutingPolicy | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class GoalOptions:
     """What a call says about a run for a goal, besides ``RunOptions``."""
 
@@ -87,7 +87,7 @@ class GoalOptions:
     routing: ExecutionRoutingConfig | Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class PreparedTeamRun:
     """A run that was checked, and only has to be begun."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 
+from .._record import record
 from ..agent import AgentConfig
 from ..budget import BudgetMode, CostEstimator, Limits
 from ..egress import EgressPolicy
@@ -55,7 +55,7 @@ class Completed(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TeamDefaults:
     """What the runs of an orchestrator's teams go by."""
 

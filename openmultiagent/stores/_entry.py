@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from datetime import UTC, datetime
 from typing import Any
 
+from .._record import record
 from ..errors import ConfigurationError, StoreError
 from ..messages import copy_json_data
 
@@ -53,7 +54,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryEntry:
     """A text under a key, as a store keeps it."""
 

@@ -7,10 +7,11 @@ takes time that grows with the number of tasks, but for those that return all of
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from heapq import heappop, heappush
 from typing import Final
 
+from .._record import record
 from ..errors import ConfigurationError
 from ._task import Task, TaskStatus
 
@@ -19,7 +20,7 @@ __all__ = ["QueueProgress", "TaskBoard"]
 _ANY: Final = object()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class QueueProgress:
     """How many tasks of a queue have which status."""
 

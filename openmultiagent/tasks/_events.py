@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from .._record import record
 from ..events import Event
 from ..outcome import AgentRunResult, ErrorInfo, copy_result
 from ._retry import TaskRetry
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class RunFailure:
     """Something that failed in a run."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from .._record import record
 from ..errors import DependencyPayloadError
 from ..messages import LLMMessage, replace_lone_surrogates
 from ..outcome import AgentRunResult, describe_error
@@ -33,7 +33,7 @@ _UNSERIALIZABLE: Final = "DEPENDENCY_STRUCTURED_SERIALIZATION_FAILED"
 _TOO_LARGE: Final = "DEPENDENCY_PAYLOAD_TOO_LARGE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class DependencyResult:
     """A task that another one depends on, and what it came to."""
 

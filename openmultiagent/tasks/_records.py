@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
+from .._record import record
 from ..outcome import AgentRunResult, ToolCallRecord, plain_data
 from ..usage import NO_USAGE, TokenUsage
 from ._spec import TaskSpec
@@ -16,7 +17,7 @@ from ._task import AskedFields, Task, TaskStatus, read_time
 __all__ = ["RunMetrics", "TaskExecutionMetrics", "TaskExecutionRecord", "run_metrics"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TaskExecutionMetrics:
     """What the execution of one task took."""
 
@@ -86,7 +87,7 @@ def _copied(calls: Iterable[ToolCallRecord]) -> tuple[ToolCallRecord, ...]:
     return tuple(replace(call, input=copy.deepcopy(call.input)) for call in calls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TaskExecutionRecord(AskedFields):
     """A task as its run left it."""
 
@@ -156,7 +157,7 @@ class TaskExecutionRecord(AskedFields):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class RunMetrics:
     """Figures of the tasks of a run; what others than tasks used is not in them. Durations are in seconds."""
 

@@ -7,9 +7,10 @@ known without running it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Protocol, TypeAlias
 
+from .._record import record
 from ..agent import DEFAULT_PROVIDER, AgentConfig
 from ..errors import ConfigurationError
 from ._spec import TaskRequirements
@@ -89,7 +90,7 @@ TaskRequirementIssueCode: TypeAlias = Literal["NO_ELIGIBLE_AGENT", "ASSIGNEE_REQ
 """What is the matter: nobody can, the assignee cannot, or there is no such agent."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TaskRequirementIssue:
     """Why a task cannot be given to anybody, or not to the agent that it was given to."""
 

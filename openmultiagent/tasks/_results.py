@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
+from .._record import record
 from ..errors import ConfigurationError
 from ..identity import MetadataValue, RunIdentity, copy_metadata
 from ..outcome import (
@@ -35,7 +36,7 @@ from ._records import RunMetrics, TaskExecutionRecord
 __all__ = ["TeamRunResult", "copy_team_result"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TeamRunResult:
     """What a run of a team or of a graph of tasks came to."""
 

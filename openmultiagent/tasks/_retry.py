@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import anyio
 
+from .._record import record
 from ..cancellation import CancelToken
 from ..errors import DurableApprovalError
 from ..identity import RunIdentity, new_identity
@@ -46,7 +46,7 @@ class RetryPolicy(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TaskRetry:
     """An attempt at a task failed, and there will be another."""
 

@@ -7,9 +7,10 @@ for all agents that it is compared with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import cached_property
 
+from .._record import record
 from ..agent import AgentConfig
 from ._keywords import count_hits, fold, folded_keywords
 from ._requirements import (
@@ -122,7 +123,7 @@ def affinity(topic: Topic, candidate: Candidate) -> float:
     return declared + hits / (hits + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentSelection:
     """What ``AgentSelector.select`` found."""
 

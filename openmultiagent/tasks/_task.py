@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast, get_args
 
-from .._quick import quick_init
+from .._record import record
 from ..errors import ConfigurationError
 from ._fields import TaskMetadataValue, read_mapping, shown
 from ._spec import DependencyPayload, MemoryScope, TaskPriority, TaskRequirements, TaskSpec
@@ -123,8 +123,7 @@ class AskedFields:
         return self._asked.requires
 
 
-@quick_init
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Task(AskedFields):
     """One task of a run, as it stands at one moment."""
 

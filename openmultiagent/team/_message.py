@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
+from .._record import record
 from ..errors import ConfigurationError, StoreError
 from ..messages import copy_json_data
 from ._names import BROADCAST, check_name
@@ -22,7 +23,7 @@ def new_message_id() -> str:
     return f"msg_{os.urandom(12).hex()}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BusMessage:
     """A message that one agent sent to another, or to all."""
 

@@ -7,9 +7,10 @@ a prompt says that the work was done, not before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from .._record import record
 from ..agent import AgentConfig
 from ..errors import ConfigurationError, StoreError
 from ..tools import SEND_MESSAGE, Tool, ToolContext, ToolResult, error_result
@@ -24,7 +25,7 @@ MAX_SECTION_CHARS = 32_768
 """Characters of messages in one prompt, or the first message; what comes after them stays unread."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UnreadMessages:
     """The messages that go into a prompt."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from .._record import record
 from ..errors import ConfigurationError, StoreError
 from ..messages import copy_json_data
 from ..outcome import describe_error
@@ -60,7 +61,7 @@ _JSON = "json"
 _AGENT = "agent"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SharedMemoryEntry:
     """A value of shared memory; it is the reader's own."""
 

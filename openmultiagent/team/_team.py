@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
+from .._record import record
 from ..agent import AgentConfig
 from ..errors import ConfigurationError
 from ..stores import InMemoryStore, MemoryStore
@@ -202,7 +202,7 @@ class Team:
         return other
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TeamRun:
     """What one run of a team works on."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
+from .._record import record
 from ..adapters import LLMChatOptions, LLMResponse, StreamEvent, ToolInputDelta
 from ..errors import AdapterError, ConfigurationError, LLMConnectionError, LLMProtocolError
 from ..messages import (
@@ -60,7 +61,7 @@ class ScriptExhaustedError(AdapterError):
         self.responses, self.call = responses, call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scripted:
     """A response together with the way it is delivered.
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self, cast
 
 import anyio
 
+from .._record import record
 from ..adapters import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent, copy_options
 from ..errors import AdapterError, ConfigurationError
 from ..messages import LLMMessage, coerce_messages, copy_messages
@@ -33,7 +33,7 @@ from ._script import (
 __all__ = ["ScriptedAdapter", "ScriptedCall", "ScriptedStream"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScriptedCall:
     """A model call as the adapter got it: copies that nobody else holds."""
 
@@ -174,7 +174,7 @@ class ScriptedStream:
         self._begin, self._steps = None, iter(())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Step:
     event: StreamEvent
     delay: float = 0.0

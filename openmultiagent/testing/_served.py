@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Any, Literal
 
+from .._record import record
 from ..adapters import LLMResponse
 from ..errors import (
     AdapterError,
@@ -61,7 +62,7 @@ Protocol = Literal["openai", "openai-responses", "anthropic", "gemini", "bedrock
 """The protocols of the server."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused:
     """A refusal with a status, in the words of the provider that is asked."""
 
@@ -83,7 +84,7 @@ class Refused:
             raise ConfigurationError(f"Refused.status must be from 300 to 599, got {self.status}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RawBody:
     """Any body at all."""
 
@@ -96,17 +97,17 @@ class RawBody:
     """Bytes that are written at once; None writes the body in one piece."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hangup:
     """No response: the connection is reset."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Silence:
     """No response and no end, until ``release()`` of the server, its end, or the client's end; then a reset."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Served:
     """An answer together with the way it is delivered.
 
@@ -167,7 +168,7 @@ class Served:
                 raise ConfigurationError(f"Served.{name} must be 0 or more, got {value!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FakeRequest:
     """What the server was sent."""
 

@@ -6,16 +6,15 @@ It is no way back into the run: nothing here can change the conversation, the bu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
-from .._quick import quick_init
+from .._record import record
 
 __all__ = ["ToolContext"]
 
 
-@quick_init
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolContext:
     """The call that a tool runs for.
 

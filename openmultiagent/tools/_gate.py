@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, Self, get_args
 
 from anyio.lowlevel import checkpoint_if_cancelled
 from pydantic_core import to_jsonable_python
 
 from .._log import get_logger
+from .._record import record
 from .._shown import shown
 from ..identity import copy_metadata
 from ._call import copy_json
@@ -46,7 +47,7 @@ _SHOWN_CHARS = 50
 _ADVICE = "return ToolDecision.allow(), .deny(reason), .rewrite(updated_input) or .suspend(reason)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolCallContext:
     """A call that waits for a decision."""
 
@@ -66,7 +67,7 @@ class ToolCallContext:
     """The metadata of the run, as its caller gave it; the gate's own copy."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolDecision:
     """What a gate says about a call; a mapping with these fields is as good."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
-from .._quick import quick_init
+from .._record import record
 from ..messages import (
     ToolResultContent,
     ToolResultPart,
@@ -46,8 +46,7 @@ ToolOutput = str | Sequence[ToolResultPart | Mapping[str, Any]]
 """What a tool may give the model to read: text, or parts, each a part object or a mapping with its fields."""
 
 
-@quick_init
-@dataclass(frozen=True, slots=True)
+@record
 class ToolResult:
     """The outcome of one tool call.
 

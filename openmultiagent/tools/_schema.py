@@ -12,12 +12,12 @@ import inspect
 import json
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
+from .._record import record
 from .._shown import shown
 from ..errors import ConfigurationError
 from ._context import ToolContext
@@ -33,7 +33,7 @@ _MAP_KEYS = frozenset({"$defs", "dependentSchemas", "patternProperties", "proper
 """Keywords whose values are schemas by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionBody:
     """A function as a tool runs it: called with the checked input and the context."""
 

@@ -11,12 +11,13 @@ import os
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from .._record import record
 from .._shown import shown
 from .._sqlite import patiently
 from ..errors import ConfigurationError, StoreError
@@ -30,7 +31,7 @@ _MAX_ROWS = 10_000
 """Rows that one question is answered with at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class StoredSpan:
     """A span of the file."""
 
@@ -60,7 +61,7 @@ class StoredSpan:
     """``service.name`` of the resource."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class StoredRun:
     """A finished run of the file."""
 
@@ -83,7 +84,7 @@ class StoredRun:
     """Model calls that reported no usage."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunPage:
     """Some runs, newest first."""
 

@@ -7,11 +7,11 @@ that it depends on, which end before it begins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 
+from .._record import record
 from ..outcome import AgentRunResult
 from . import _names as names
 from ._failures import run_error_type
@@ -19,7 +19,7 @@ from ._failures import run_error_type
 __all__ = ["TracedTask", "dependency_links", "end_task", "plan_attributes", "task_attributes"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TracedTask:
     """What a span tells of a task."""
 

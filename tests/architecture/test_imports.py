@@ -26,7 +26,7 @@ LEVELS = (
         "_version",
         "_log",
         "_patterns",
-        "_quick",
+        "_record",
         "_shown",
         "errors",
         "_spec",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..._record import record
 from ._intent import Intent, read_intent
 from ._rank import Document, key_terms, representative, summarize
 from ._request import Request
@@ -37,7 +37,7 @@ _FOUND = 3  # sentences that answer a question at most, unless the instruction s
 _TERMS = 10  # key terms, unless the instruction says how many
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """A finished answer."""
 

@@ -7,17 +7,17 @@ Invariant: pure, linear, and every text gets an intent.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from ..._patterns import lazy_pattern
+from ..._record import record
 
 __all__ = ["Intent", "IntentKind", "asks", "read_intent"]
 
 IntentKind = Literal["summary", "terms", "question", "search"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Intent:
     """What is asked for."""
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..._patterns import lazy_pattern
+from ..._record import record
 from ._code import is_code, prose_of_code
 from ._words import CJK
 
@@ -22,7 +23,7 @@ MAX_SENTENCE = 500
 """Characters of the longest sentence; what is longer is cut at a clause, a space, or hard."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sentence:
     """A sentence and where it stands."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from ..._record import record
 from ...adapters import LLMResponse
 from ...messages import ContentBlock, LLMMessage, Role, TextBlock, ToolResultBlock
 from ._working_copy import WorkingCopy
@@ -30,7 +30,7 @@ class AskModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outgoing:
     """What a call sends instead of the working copy."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
+from ..._record import record
 from ...agent import AgentConfig
 from ...errors import (
     ConfigurationError,
@@ -104,7 +104,7 @@ class UnknownAssignee(NamedTuple):
     assignee: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoordinatorPlan:
     """A valid plan. Its tasks refer to each other by their titles, exactly as the coordinator wrote."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
+from ..._record import record
 from ...adapters import LLMAdapter, LLMChatOptions
 from ...errors import ConfigurationError
 from ...messages import LLMMessage, TextBlock
@@ -55,7 +56,7 @@ class InvalidProfileError(ValueError):
     """What a profiler answered is no profile."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TaskProfilerResult:
     """What a profiler answers."""
 

@@ -6,11 +6,12 @@ Not here: deciding. Invariant: a decision, with the assessment behind it, can be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from ..._record import record
 from ...cancellation import CancelToken
 from ...usage import TokenUsage
 
@@ -41,7 +42,7 @@ ProfilerFallback: TypeAlias = Literal["profiler-timeout", "invalid-profile", "pr
 """Why there is no profile."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RosterSummaryEntry:
     """An agent as a router sees it."""
 
@@ -55,7 +56,7 @@ class RosterSummaryEntry:
     latency_class: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoutingBudget:
     """What is left for a run; None where nothing limits it."""
 
@@ -64,7 +65,7 @@ class RoutingBudget:
     """In the unit of ``estimate_cost``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoutingContext:
     """What a router or profiler gets."""
 
@@ -112,7 +113,7 @@ class TaskProfile(BaseModel):
         return "inferred"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class RoutingAssessment:
     """What a profile came to."""
 
@@ -139,7 +140,7 @@ class RoutingAssessment:
         return {key: value for key, value in record.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoutingDecision:
     """Whether one agent or the team works on a goal, and why; a router gives the first four fields."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import TypeVar
 
 import anyio
 
+from ..._record import record
 from ...adapters import LLMAdapter, LLMChatOptions, LLMResponse, StreamEvent, StreamingAdapter, close_adapter
 from ...messages import LLMMessage
 from .._fake_server import FakeProviderServer
@@ -36,7 +37,7 @@ class ConformanceError(AssertionError):
     """An adapter does not do what adapters do, or a store what stores do."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AdapterRig:
     """An adapter under test."""
 
@@ -110,7 +111,7 @@ class Rigged:
         return [event async for event in self.streaming.stream([LLMMessage.user(text)], self.options)]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     """One thing that every adapter does; call it with the adapter under test."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from ..._record import record
 from ...stores import AtomicStore, ExpiringStore, MemoryEntry, MemoryStore, RestorableStore, require_store
 from ._rig import ConformanceError, expect
 
@@ -32,7 +33,7 @@ _TEXTS = ("", "x", " \n\t", "Grüße, 世界 \U0001f44b \u2028", '{"a": [1]}', "
 _METADATA = {"agent": "a", "n": 1, "f": 1.5, "t": True, "none": None, "words": ["x", {"deep": []}], "ü": "\u2028"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoreRig:
     """A store under test."""
 
@@ -50,7 +51,7 @@ class StoreRig:
             yield store
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoreCheck:
     """One thing that every store does; call it with the store under test."""
 

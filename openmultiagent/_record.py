@@ -1,0 +1,162 @@
+"""Frozen values with slots: dataclasses that are quick to define and quick to make.
+
+``dataclass`` writes up to eight methods for each frozen class and compiles every one of them when its module is
+imported; with a hundred classes that is a good part of the time that the package takes to import. Here all classes
+share these methods, and only the constructor is written for each, setting the fields through the slots themselves.
+Invariant: but for the time it takes, a class behaves like ``dataclass(frozen=True, slots=True)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from reprlib import recursive_repr
+from typing import Any, TypeVar, dataclass_transform, overload
+
+__all__ = ["record", "share_methods"]
+
+T = TypeVar("T")
+
+
+class _Factory:
+    """Stands for what is made for each instance; looks in signatures as it does in those of dataclasses."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+
+@overload
+def record(cls: type[T], /) -> type[T]: ...
+@overload
+def record(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]: ...
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: type[T] | None = None, /, *, kw_only: bool = False) -> Any:
+    """Make a class a frozen dataclass with slots.
+
+    Args:
+        cls: A class with annotated fields; its own methods, ``__post_init__`` among them, stay.
+        kw_only: Whether the constructor takes its fields by keyword only.
+    """
+    if cls is None:
+        return lambda decorated: _made(decorated, kw_only=kw_only)
+    return _made(cls, kw_only=kw_only)
+
+
+def _made(cls: type[Any], *, kw_only: bool) -> type[Any]:
+    own = dict(cls.__dict__)
+    made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+    share_methods(made, own)
+    for method in (_getstate, _setstate):  # what is frozen cannot be filled by setting its attributes
+        if _NAMES[method] not in own:
+            setattr(made, _NAMES[method], method)
+    if "__init__" not in own:
+        made.__init__ = _init_of(made)
+    frozen: type[Any] = made
+    return frozen
+
+
+def share_methods(cls: Any, own: Mapping[str, Any]) -> None:
+    """Give a dataclass the methods that a frozen one has, apart from its constructor.
+
+    Args:
+        cls: What ``dataclass`` made, told to write none of them.
+        own: What the class itself defines, which stays.
+    """
+    items = fields(cls)
+    cls.__record_names__ = tuple(item.name for item in items)
+    cls.__record_shown__ = tuple(item.name for item in items if item.repr)
+    cls.__record_compared__ = tuple(item.name for item in items if item.compare)
+    cls.__record_hashed__ = tuple(item.name for item in items if (item.compare if item.hash is None else item.hash))
+    for method in (_set, _delete, _repr, _eq, _hash):
+        name = _NAMES[method]
+        # A class with an own __eq__ and no own __hash__ has None there, which stands for one that Python has put in.
+        if name not in own or (name == "__hash__" and own[name] is None and "__eq__" not in own):
+            setattr(cls, name, method)
+
+
+def _init_of(cls: type[Any]) -> Callable[..., None]:
+    names: dict[str, Any] = {"FACTORY": _FACTORY}
+    plain: list[str] = []
+    by_keyword: list[str] = []
+    statements: list[str] = []
+    for item in fields(cls):
+        default, value = _default_of(item, names)
+        if item.init:
+            (by_keyword if item.kw_only else plain).append(item.name + default)
+        elif not default:
+            continue  # whoever has such a field sets it in `__post_init__`
+        names[f"set_{item.name}"] = getattr(cls, item.name).__set__
+        statements.append(f"    set_{item.name}(self, {value})\n")
+    if hasattr(cls, "__post_init__"):
+        statements.append("    self.__post_init__()\n")
+    arguments = [*plain, *(["*", *by_keyword] if by_keyword else [])]
+    # As `dataclass` itself does it: only a function that was written out takes arguments without a loop.
+    exec(f"def __init__(self, {', '.join(arguments)}):\n{''.join(statements) or '    pass'}", names)  # noqa: S102 - of our own names
+    init: Callable[..., None] = names["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    init.__module__ = cls.__module__
+    init.__annotations__ = {item.name: item.type for item in fields(cls) if item.init} | {"return": None}
+    return init
+
+
+def _default_of(item: Field[Any], names: dict[str, Any]) -> tuple[str, str]:
+    """Return the default of an argument and the expression of the field's value, whose names are added."""
+    if item.default is not MISSING:
+        names[f"default_{item.name}"] = item.default
+        return f"=default_{item.name}", item.name if item.init else f"default_{item.name}"
+    if item.default_factory is not MISSING:
+        names[f"make_{item.name}"] = item.default_factory
+        make = f"make_{item.name}()"
+        return "=FACTORY", f"{make} if {item.name} is FACTORY else {item.name}" if item.init else make
+    return "", item.name
+
+
+def _set(_self: object, name: str, _value: object) -> None:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _delete(_self: object, name: str) -> None:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in self.__record_shown__])
+    return f"{type(self).__qualname__}({shown})"
+
+
+def _eq(self: Any, other: Any) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    # As lists, whose comparison takes an object for equal to itself: a NaN is then the same in both.
+    names = self.__record_compared__
+    mine, others = ([getattr(each, name) for name in names] for each in (self, other))
+    same: bool = mine == others
+    return same
+
+
+def _hash(self: Any) -> int:
+    return hash(tuple([getattr(self, name) for name in self.__record_hashed__]))
+
+
+def _getstate(self: Any) -> list[Any]:
+    return [getattr(self, name) for name in self.__record_names__]
+
+
+def _setstate(self: Any, state: list[Any]) -> None:
+    for name, value in zip(self.__record_names__, state, strict=True):
+        object.__setattr__(self, name, value)
+
+
+_NAMES: dict[Any, str] = {
+    _set: "__setattr__",
+    _delete: "__delattr__",
+    _repr: "__repr__",
+    _eq: "__eq__",
+    _hash: "__hash__",
+    _getstate: "__getstate__",
+    _setstate: "__setstate__",
+}
