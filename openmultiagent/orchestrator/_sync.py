@@ -10,10 +10,12 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from importlib import import_module
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from ..errors import ConfigurationError
@@ -78,14 +80,20 @@ class LoopThread:
         """
         outcome: Future[R] = Future()
         tasks: list[asyncio.Task[R]] = []
+        # Waiting for the future itself is not safe to interrupt: its condition, which is written in Python, may be left
+        # with its lock taken, or released twice.
+        ended: SimpleQueue[None] = SimpleQueue()
+        outcome.add_done_callback(lambda _: ended.put(None))
         self._calls.add(outcome)
         try:
             self._loop.call_soon_threadsafe(_begin, work, outcome, tasks, context=copy_context())
+            ended.get()
             return outcome.result()
         except BaseException:
             if not outcome.done() and self.is_alive:
                 self._loop.call_soon_threadsafe(_cancel_first, tasks)
-                wait([outcome], _CANCEL_TIMEOUT)
+                with suppress(Empty):
+                    ended.get(timeout=_CANCEL_TIMEOUT)
             raise
         finally:
             self._calls.discard(outcome)
