@@ -13,9 +13,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
-
+from .._deadlines import LoopClock, loop_clock
 from .._middleware import compose
 from ..adapters import FallbackResponse, LLMAdapter, LLMResponse, ModelCall, ModelMiddleware, ModelNext, StreamSink
 from ..budget import CostEstimateContext, PendingCall
@@ -46,6 +44,7 @@ class ModelSeam:
         self._user = (*environment.model_middleware, *config.model_middleware)
         self.shares_content = self._read_only and not self._user
         """Whether an answer's blocks are nobody else's: a built-in adapter makes them for this call alone."""
+        self._clock: LoopClock = loop_clock()
         self.adapter_error: BaseException | None = None
         """The last exception that came from the adapter itself, to tell it from one of a middleware."""
 
@@ -63,7 +62,7 @@ class ModelSeam:
 
     async def _budgeted(self, call: ModelCall) -> LLMResponse:
         # An adapter without a checkpoint of its own would make, and charge for, a call that nobody wants any more.
-        await checkpoint_if_cancelled()
+        await self._clock.checkpoint_if_cancelled()
         scope = self._environment.budget
         if scope.reserves:
             pending, call = self._reserved(call)
@@ -120,8 +119,13 @@ class ModelSeam:
         limit = self._config.call_timeout
         if limit is None:
             return await self._send(call)
-        with anyio.CancelScope(deadline=anyio.current_time() + limit):
-            return await self._send(call)
+        line = self._clock.line(limit)
+        with line.scope() as scope:
+            line.join(scope)
+            try:
+                return await self._send(call)
+            finally:
+                line.leave(scope)
         # Only this deadline leads here: a cancellation from further out goes on through the block above.
         raise LLMCallTimeoutError(timeout=limit, agent=self._config.name)
 

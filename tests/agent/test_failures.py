@@ -179,6 +179,18 @@ async def test_every_call_has_its_own_time() -> None:
 
 
 @proves("AGT-43")
+async def test_calls_that_take_longer_together_than_one_may_are_in_time() -> None:
+    async def slow(messages: list[LLMMessage], options: LLMChatOptions) -> Any:
+        await anyio.sleep(0.2)
+        return [CALL] if len(messages) < 5 else "done"
+
+    began = anyio.current_time()
+    result = await agent(ScriptedAdapter(slow), tools=[work], call_timeout=0.5).run("q")
+    assert result.output == "done"
+    assert anyio.current_time() - began > 0.5
+
+
+@proves("AGT-43")
 async def test_a_scope_around_the_call_is_no_timeout_of_the_call() -> None:
     with anyio.move_on_after(0.02) as scope:
         await agent(Hanging(), call_timeout=20).run("q")

@@ -35,7 +35,7 @@ LEVELS = (
         "identity",
         "outcome",
     ),
-    ("_detached", "cancellation", "egress", "budget", "events", "_middleware"),
+    ("_detached", "_deadlines", "cancellation", "egress", "budget", "events", "_middleware"),
     ("stores", "approvals", "adapters", "tools"),
     ("agent", "backends", "tracing", "evaluation"),
     ("tasks", "team", "checkpoint"),
