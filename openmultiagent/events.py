@@ -174,6 +174,20 @@ class EventBus:
         hub: Who else is told, after them.
     """
 
+    __slots__ = (
+        "_closed",
+        "_closing",
+        "_hub",
+        "_idle",
+        "_is_served",
+        "_logged_dropped",
+        "_sequence",
+        "_served",
+        "_subscriptions",
+        "_working",
+        "run_id",
+    )
+
     def __init__(self, run_id: str, listeners: Sequence[EventListener] = (), *, hub: EventHub | None = None) -> None:
         self.run_id = run_id
         self._subscriptions = [_Subscription(listener) for listener in listeners]
@@ -195,9 +209,9 @@ class EventBus:
     @property
     def needs_service(self) -> bool:
         """Whether somebody has to run ``serve``: a listener is async, or has returned an awaitable."""
-        return bool(self._subscriptions) and any(
-            item.pending or _is_async(item.listener) for item in self._subscriptions
-        )
+        if not self._subscriptions:
+            return False
+        return any(item.pending or _is_async(item.listener) for item in self._subscriptions)
 
     @property
     def dropped(self) -> int:

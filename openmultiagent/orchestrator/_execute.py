@@ -6,7 +6,7 @@ agent inside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from ..evaluation import EvaluationSink
 from ..events import EventBus
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
-from ..tracing import Tracing
+from ..tracing import Tracing, TracingSteps
 from ._progress import Progress
 from ._steps import RunSteps, copy_middleware_result
 
@@ -63,34 +63,58 @@ async def execute(
         sink: Where the events of a stream go, if there is one.
     """
     tracing = machinery.tracing.steps()
+    core = _Core(machinery, config, tracing, cancel, sink)
+    operation: RunNext = partial(core.run, call)
+    if machinery.middleware:
+        user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
+        operation = partial(compose_run(user, core.run), call)
+    steps = RunSteps(bus, core.environment, has_middleware=bool(machinery.middleware))
+    operation = partial(steps.around, call, operation)
+    # Our own steps only look at the call, so they all share it; evaluation runs the application's sampler.
+    for step in reversed(tracing.run):
+        operation = partial(step, call, operation)
+    if machinery.evaluation.is_active:
+        operation = partial(machinery.evaluation.around, call.fork(), operation)
+    return await machinery.progress.serve_while(bus, operation)
 
-    def environment(this: RunCall) -> RunEnvironment:
+
+class _Core:
+    """The agent in the middle of it all: a fresh one for each time that it is run, since a middleware may do so again.
+
+    Its conversation, its tools and its adapter lease belong to that time alone.
+    """
+
+    __slots__ = ("_cancel", "_config", "_machinery", "_sink", "_tracing")
+
+    def __init__(
+        self,
+        machinery: Machinery,
+        config: AgentConfig,
+        tracing: TracingSteps,
+        cancel: CancelToken | None,
+        sink: EventSink | None,
+    ) -> None:
+        self._machinery = machinery
+        self._config = config
+        self._tracing = tracing
+        self._cancel = cancel
+        self._sink = sink
+
+    def run(self, call: RunCall) -> Coroutine[Any, Any, Result]:
+        return execute_agent(self._config, call.source.copy(), self.environment(call), self._machinery.adapters)
+
+    def environment(self, call: RunCall) -> RunEnvironment:
+        machinery, tracing = self._machinery, self._tracing
         return RunEnvironment(
-            this.trace_ids.fill(this.identity),
-            this.budget,
+            call.trace_ids.fill(call.identity),
+            call.budget,
             model_middleware=machinery.model_middleware,
             tool_middleware=machinery.tool_middleware,
             model_tracing=tracing.model,
             tool_tracing=tracing.tool,
             on_tool_call=machinery.on_tool_call,
             toolsets=machinery.toolsets,
-            sink=sink,
-            cancel=cancel,
-            metadata=this.metadata,
+            sink=self._sink,
+            cancel=self._cancel,
+            metadata=call.source_metadata,
         )
-
-    async def core(this: RunCall) -> Result:
-        # A fresh agent: its conversation, tools and adapter lease belong to this call alone.
-        return await execute_agent(config, this.source.copy(), environment(this), machinery.adapters)
-
-    steps = RunSteps(bus, environment, has_middleware=bool(machinery.middleware))
-    operation: RunNext = partial(core, call)
-    if machinery.middleware:
-        user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
-        operation = partial(compose_run(user, core), call)
-    # Our own steps only look at the call, so they all share it; evaluation runs the application's sampler.
-    for step in reversed((*tracing.run, steps.progress, steps.budget, steps.guard)):
-        operation = partial(step, call, operation)
-    if machinery.evaluation.is_active:
-        operation = partial(machinery.evaluation.around, call.fork(), operation)
-    return await machinery.progress.serve_while(bus, operation)

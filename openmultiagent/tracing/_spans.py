@@ -98,7 +98,7 @@ class Tracing:
         metrics = self._metrics
         if not metrics.is_active:
             if not self.is_active:
-                return TracingSteps((_logged,), (), ())
+                return _UNTRACED
             return TracingSteps((self.run,), (self.chat,), (self.execute_tool,))
         return TracingSteps(
             (self.run, metrics.run), (self.chat, metrics.chat), (self.execute_tool, metrics.execute_tool)
@@ -250,6 +250,9 @@ async def _logged(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
         return await call_next()
     finally:
         leave_run(token)
+
+
+_UNTRACED = TracingSteps((_logged,), (), ())
 
 
 def _log_ids(call: RunCall) -> tuple[str, str, str]:

@@ -37,7 +37,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "errors._base": {"_portable"},  # foreign exceptions pickle themselves
     "events": {"EventBus._call", "EventBus._finish"},  # users' listeners
     "messages._copy": {"copy_blocks", "copy_messages"},  # foreign objects copy themselves
-    "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
+    "orchestrator._steps": {"RunSteps.around"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
     "outcome": {"_attribute", "_can_pickle", "_text"},  # foreign exceptions describe and pickle themselves
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
