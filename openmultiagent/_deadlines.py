@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextvars import Context
 from typing import Protocol
 
@@ -97,7 +98,7 @@ class _OwnTimer:
 
 
 class _SharedTimer:
-    __slots__ = ("_backend", "_is_set", "_lines", "_loop", "_seconds", "_waiting")
+    __slots__ = ("_is_set", "_lines", "_loop", "_seconds", "_time", "_waiting", "scope")
 
     def __init__(
         self,
@@ -106,19 +107,17 @@ class _SharedTimer:
         loop: asyncio.AbstractEventLoop,
         lines: dict[float, _SharedTimer],
     ) -> None:
+        self.scope: Callable[[], CancelScope] = type(backend.create_cancel_scope())
         self._seconds = seconds
-        self._backend = backend
         self._loop = loop
+        self._time = loop.time
         self._lines = lines
         self._waiting: dict[CancelScope, float] = {}
         """The deadline of each operation, the first one first."""
         self._is_set = False
 
-    def scope(self) -> CancelScope:
-        return self._backend.create_cancel_scope()
-
     def join(self, scope: CancelScope) -> None:
-        deadline = self._waiting[scope] = self._loop.time() + self._seconds
+        deadline = self._waiting[scope] = self._time() + self._seconds
         if not self._is_set:
             self._is_set = True
             self._set(deadline)
@@ -127,7 +126,7 @@ class _SharedTimer:
         self._waiting.pop(scope, None)
 
     def _ring(self) -> None:
-        now, due, following = self._loop.time(), [], None
+        now, due, following = self._time(), [], None
         for scope, deadline in self._waiting.items():
             if deadline > now:
                 following = deadline

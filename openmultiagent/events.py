@@ -207,6 +207,11 @@ class EventBus:
         return bool(self._subscriptions) or (self._hub is not None and self._hub.has_readers)
 
     @property
+    def has_subscriptions(self) -> bool:
+        """Whether the run has listeners of its own, besides the readers of the hub."""
+        return bool(self._subscriptions)
+
+    @property
     def needs_service(self) -> bool:
         """Whether somebody has to run ``serve``: a listener is async, or has returned an awaitable."""
         if not self._subscriptions:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 from .._deadlines import LoopClock, loop_clock
@@ -35,6 +35,18 @@ class ModelSeam:
         environment: The run's surroundings.
     """
 
+    __slots__ = (
+        "_adapter",
+        "_clock",
+        "_config",
+        "_environment",
+        "_meter",
+        "_read_only",
+        "_user",
+        "adapter_error",
+        "shares_content",
+    )
+
     def __init__(self, config: AgentConfig, adapter: LLMAdapter, environment: RunEnvironment) -> None:
         self._config = config
         self._adapter = adapter
@@ -44,21 +56,22 @@ class ModelSeam:
         self._user = (*environment.model_middleware, *config.model_middleware)
         self.shares_content = self._read_only and not self._user
         """Whether an answer's blocks are nobody else's: a built-in adapter makes them for this call alone."""
+        self._meter: RequestMeter | None = None
         self._clock: LoopClock = loop_clock()
         self.adapter_error: BaseException | None = None
         """The last exception that came from the adapter itself, to tell it from one of a middleware."""
 
-    async def call(self, call: ModelCall) -> LLMResponse:
-        """Make a model call.
+    def call(self, call: ModelCall) -> Awaitable[LLMResponse]:
+        """Make a model call, which begins when it is awaited.
 
         Args:
             call: The call.
         """
         if not self._user:
-            return await self._budgeted(call)
+            return self._budgeted(call)
         # Composed for each call: a chain kept here would be a cycle of references, and every run be left to the
         # garbage collector.
-        return await compose(self._user, self._budgeted)(call)
+        return compose(self._user, self._budgeted)(call)
 
     async def _budgeted(self, call: ModelCall) -> LLMResponse:
         # An adapter without a checkpoint of its own would make, and charge for, a call that nobody wants any more.
@@ -83,10 +96,12 @@ class ModelSeam:
                 pending.withdraw()
         return response
 
-    @cached_property
+    @property
     def meter(self) -> RequestMeter:
         """Measures the requests of the run, where its budget wants to know."""
-        return RequestMeter()
+        if self._meter is None:
+            self._meter = RequestMeter()
+        return self._meter
 
     def _reserved(self, call: ModelCall) -> tuple[PendingCall, ModelCall]:
         options = call.source_options

@@ -90,7 +90,8 @@ class BudgetScope:
         """The same for cost."""
         self.started: float | None = None
         """When the clock of this scope was started, in ``time.monotonic()``."""
-        self._tallies: dict[CostEstimateContext, _Tally] = {}
+        self._tallies: dict[CostEstimateContext, tuple[TokenUsage, float, int]] = {}
+        """What the calls of one kind have used so far: tokens, cost, and how many there were."""
         # Asked before every call, so answered without walking up the tree.
         self._is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent._is_limited)  # noqa: SLF001 - its own class
         holds = self.limits.tokens is not None or self.limits.cost is not None
@@ -221,9 +222,7 @@ class BudgetScope:
 
     def usage_report(self) -> tuple[UsageEntry, ...]:
         """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""
-        return tuple(
-            [UsageEntry(*context, tally.usage, tally.cost, tally.requests) for context, tally in self._tallies.items()]
-        )
+        return tuple([UsageEntry(*context, *tally) for context, tally in self._tallies.items()])
 
     def remaining(self) -> Remaining:
         """Return what is left, here and in all ancestors; never below zero, None where nothing limits it."""
@@ -302,12 +301,9 @@ class BudgetScope:
         while scope is not None:
             scope.usage = scope.usage + usage
             scope.cost += cost
-            tally = scope._tallies.get(context)  # noqa: SLF001 - its own class
-            if tally is None:
-                tally = scope._tallies[context] = _Tally()  # noqa: SLF001 - its own class
-            tally.usage = tally.usage + usage
-            tally.cost += cost
-            tally.requests += 1
+            tallies = scope._tallies  # noqa: SLF001 - its own class
+            tally = tallies.get(context)
+            tallies[context] = (usage, cost, 1) if tally is None else (tally[0] + usage, tally[1] + cost, tally[2] + 1)
             scope = scope.parent
 
     def _lineage(self) -> list[BudgetScope]:
@@ -315,17 +311,6 @@ class BudgetScope:
         while lineage[-1].parent is not None:
             lineage.append(lineage[-1].parent)
         return lineage[::-1]
-
-
-class _Tally:
-    """What the calls of one kind have used so far."""
-
-    __slots__ = ("cost", "requests", "usage")
-
-    def __init__(self) -> None:
-        self.usage = NO_USAGE
-        self.cost = 0.0
-        self.requests = 0
 
 
 class PendingCall:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from .._log import enter_run, leave_run
 from .._middleware import compose_run, isolate_results
 from ..adapters import AdapterOwner, ModelMiddleware
 from ..agent import AgentConfig, EventSink, RunCall, RunEnvironment, RunMiddleware, RunNext, execute_agent
@@ -75,7 +76,19 @@ async def execute(
         operation = partial(step, call, operation)
     if machinery.evaluation.is_active:
         operation = partial(machinery.evaluation.around, call.fork(), operation)
-    return await machinery.progress.serve_while(bus, operation)
+    token = enter_run(partial(_log_ids, call))
+    try:
+        if bus.has_subscriptions:
+            return await machinery.progress.serve_while(bus, operation)
+        return await operation()
+    finally:
+        bus.close()
+        leave_run(token)
+
+
+def _log_ids(call: RunCall) -> tuple[str, str, str]:
+    identity = call.trace_ids.fill(call.identity)
+    return identity.run_id, identity.trace_id, identity.root_span_id
 
 
 class _Core:

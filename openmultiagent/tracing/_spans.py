@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import Token
-from functools import partial
 from typing import Any, NamedTuple
 
 from opentelemetry import trace
@@ -30,7 +29,7 @@ from opentelemetry.trace import (
     TracerProvider,
 )
 
-from .._log import enter_run, get_logger, leave_run
+from .._log import get_logger
 from .._version import __version__
 from ..adapters import FallbackResponse, LLMResponse, ModelCall, ModelMiddleware, ModelNext
 from ..agent import RunCall, RunMiddleware, RunNext
@@ -43,6 +42,7 @@ from ._content import ContentCapture, TraceContent
 from ._failures import TOOL_ERROR, run_error_type
 from ._first_chunk import FirstChunk
 from ._metrics import Metrics
+from ._providers import global_tracer_provider
 
 __all__ = ["Tracing", "TracingSteps"]
 
@@ -67,6 +67,9 @@ class TracingSteps(NamedTuple):
     tool: tuple[ToolMiddleware, ...]
 
 
+_UNTRACED = TracingSteps((), (), ())
+
+
 class Tracing:
     """The tracing steps of the run, model and tool seams.
 
@@ -88,6 +91,7 @@ class Tracing:
         if content is not None and not isinstance(content, TraceContent):
             raise ConfigurationError(f"trace_content must be a TraceContent, got {content!r:.100}")
         self._provider = tracer_provider
+        self._global = global_tracer_provider()
         self._tracer: Tracer | None = None
         self._has_failed = False
         self._metrics = Metrics(meter_provider)
@@ -107,8 +111,8 @@ class Tracing:
     @property
     def is_active(self) -> bool:
         """Whether anybody makes spans: a global provider may be set after the orchestrator was made."""
-        provider = trace.get_tracer_provider() if self._provider is None else self._provider
-        return not isinstance(provider, ProxyTracerProvider | NoOpTracerProvider)
+        provider = self._global.get() if self._provider is None else self._provider
+        return provider is not None and not isinstance(provider, ProxyTracerProvider | NoOpTracerProvider)
 
     @property
     def tracer(self) -> Tracer:
@@ -124,23 +128,19 @@ class Tracing:
             call: The run; the ids of the span are put into its ``trace_ids``.
             call_next: The rest of the run.
         """
-        token = enter_run(partial(_log_ids, call))
-        try:
-            with self._span(f"invoke_agent {call.name}", SpanKind.INTERNAL, _links(call.identity)) as span:
-                if span.is_recording():
-                    context = span.get_span_context()
-                    call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
-                    span.set_attributes(_run_attributes(call))
-                    if self._content is not None:
-                        self._content.record(span, self._content.of_run, call)
-                result = await call_next()
-                if span.is_recording():
-                    _end_run(span, result)
-                    if self._content is not None:
-                        self._content.record(span, self._content.of_result, result)
-                return result
-        finally:
-            leave_run(token)
+        with self._span(f"invoke_agent {call.name}", SpanKind.INTERNAL, _links(call.identity)) as span:
+            if span.is_recording():
+                context = span.get_span_context()
+                call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
+                span.set_attributes(_run_attributes(call))
+                if self._content is not None:
+                    self._content.record(span, self._content.of_run, call)
+            result = await call_next()
+            if span.is_recording():
+                _end_run(span, result)
+                if self._content is not None:
+                    self._content.record(span, self._content.of_result, result)
+            return result
 
     async def chat(self, call: ModelCall, call_next: ModelNext) -> LLMResponse:
         """Put the span ``chat {model}`` around a model call.
@@ -241,23 +241,6 @@ def _mark_failed(span: Span, kind: type[BaseException]) -> None:
         span.set_status(Status(StatusCode.ERROR))
     else:
         span.set_attribute(names.STATUS, "cancelled")
-
-
-async def _logged(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
-    """Without spans, have at least the log lines of a run carry its ids."""
-    token = enter_run(partial(_log_ids, call))
-    try:
-        return await call_next()
-    finally:
-        leave_run(token)
-
-
-_UNTRACED = TracingSteps((_logged,), (), ())
-
-
-def _log_ids(call: RunCall) -> tuple[str, str, str]:
-    identity = call.trace_ids.fill(call.identity)
-    return identity.run_id, identity.trace_id, identity.root_span_id
 
 
 def _links(identity: RunIdentity) -> list[Link] | None:
