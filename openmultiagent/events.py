@@ -161,6 +161,10 @@ class _Subscription:
         return left
 
 
+_NEVER = Signal()
+"""Of all runs without listeners: nobody serves them, and so nobody waits for that."""
+
+
 class EventBus:
     """The events of one run, on their way to its listeners.
 
@@ -190,14 +194,16 @@ class EventBus:
 
     def __init__(self, run_id: str, listeners: Sequence[EventListener] = (), *, hub: EventHub | None = None) -> None:
         self.run_id = run_id
-        self._subscriptions = [_Subscription(listener) for listener in listeners]
+        self._subscriptions: Sequence[_Subscription] = (
+            [_Subscription(listener) for listener in listeners] if listeners else ()
+        )
         self._hub = hub
         self._sequence = 0
         self._closing: anyio.Event | None = None
         self._closed = False
         self._working = 0
         self._idle: anyio.Event | None = None
-        self._served = Signal()
+        self._served = Signal() if listeners else _NEVER
         self._is_served = False
         self._logged_dropped = 0
 

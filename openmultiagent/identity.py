@@ -36,6 +36,13 @@ _RESERVED_PREFIX = "openmultiagent."
 _LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 """The digit of a UUID that says how it is laid out, by a random one."""
+_BYTES = 38
+"""Random bytes for the ids of a run."""
+_AT_ONCE = 32
+_DIGITS: list[str] = []
+"""Random digits that nobody has taken yet, ``_BYTES`` in each string."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_DIGITS.clear)  # else parent and child would give the same ids
 _INT64 = 2**63
 """Where the integers of span attributes end; one that does not fit makes an exporter drop the whole batch."""
 
@@ -90,12 +97,17 @@ def new_identity(run_id: str | None = None) -> RunIdentity:
 
 
 def new_ids(run_id: str | None = None) -> tuple[str, str, str]:
-    """Return a run id, a trace id and a span id: one call of the system for all of them, since every run needs them.
+    """Return a run id, a trace id and a span id; every run needs them, so random digits are fetched for many at once.
 
     Args:
         run_id: The run id, if there is one already.
     """
-    digits = os.urandom(38).hex()
+    try:
+        digits = _DIGITS.pop()
+    except IndexError:
+        many = os.urandom(_BYTES * _AT_ONCE).hex()
+        _DIGITS.extend([many[start : start + 2 * _BYTES] for start in range(0, len(many), 2 * _BYTES)])
+        digits = os.urandom(_BYTES).hex()  # another thread may have been quicker to take those
     return _uuid(digits) if run_id is None else run_id, f"{digits[32:62]}01", f"{digits[62:]}01"
 
 

@@ -7,7 +7,7 @@ that was sent, the ledger knows of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -15,9 +15,19 @@ from typing import Any
 
 from .._deadlines import LoopClock, loop_clock
 from .._middleware import compose
-from ..adapters import FallbackResponse, LLMAdapter, LLMResponse, ModelCall, ModelMiddleware, ModelNext, StreamSink
+from ..adapters import (
+    FallbackResponse,
+    LLMAdapter,
+    LLMChatOptions,
+    LLMResponse,
+    ModelCall,
+    ModelMiddleware,
+    ModelNext,
+    StreamSink,
+)
 from ..budget import CostEstimateContext, PendingCall
 from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
+from ..messages import LLMMessage
 from ..usage import TokenUsage
 from ._config import AgentConfig
 from ._environment import RunEnvironment
@@ -138,29 +148,35 @@ class ModelSeam:
         with line.scope() as scope:
             line.join(scope)
             try:
-                return await self._send(call)
+                return self._checked(await self._begin(call))
+            except Exception as error:
+                self.adapter_error = error
+                raise
             finally:
                 line.leave(scope)
         # Only this deadline leads here: a cancellation from further out goes on through the block above.
         raise LLMCallTimeoutError(timeout=limit, agent=self._config.name)
 
     async def _send(self, call: ModelCall) -> LLMResponse:
-        # A built-in adapter reads the conversation in place; any other gets a list and options of its own.
-        messages, options = (call.source, call.source_options) if self._read_only else (call.messages, call.options)
         try:
-            if call.sink is None:
-                response = await self._adapter.chat(messages, options)
-            else:
-                await call.sink.begin()
-                stream = getattr(self._adapter, "stream", None)
-                if stream is None:
-                    response = await self._adapter.chat(messages, options)
-                else:
-                    response = await _consume(stream(messages, options), call.sink, self._adapter.name)
+            return self._checked(await self._begin(call))
         except Exception as error:
             self.adapter_error = error
             raise
-        return self._checked(response)
+
+    def _begin(self, call: ModelCall) -> Awaitable[object]:
+        # A built-in adapter reads the conversation in place; any other gets a list and options of its own.
+        messages, options = (call.source, call.source_options) if self._read_only else (call.messages, call.options)
+        if call.sink is None:
+            return self._adapter.chat(messages, options)
+        return self._stream(messages, options, call.sink)
+
+    async def _stream(self, messages: Sequence[LLMMessage], options: LLMChatOptions, sink: StreamSink) -> object:
+        await sink.begin()
+        stream = getattr(self._adapter, "stream", None)
+        if stream is None:
+            return await self._adapter.chat(messages, options)
+        return await _consume(stream(messages, options), sink, self._adapter.name)
 
     def _checked(self, response: object) -> LLMResponse:
         # The adapter may be anybody's, and what it made is typed only as it says.
@@ -169,13 +185,12 @@ class ModelSeam:
             usage: object = response.usage
             if isinstance(content, list) and (usage is None or isinstance(usage, TokenUsage)):
                 return response
-        self.adapter_error = LLMProtocolError(
+        raise LLMProtocolError(
             f"adapter {self._adapter.name!r} must return an LLMResponse with a list of blocks, and with a TokenUsage "
             f"or None, got {response!r:.100}",
             provider=self._adapter.name,
             retryable=False,
         )
-        raise self.adapter_error
 
 
 @lru_cache(maxsize=256)

@@ -50,6 +50,23 @@ class AgentRunner:
         tools: The tools that are granted.
     """
 
+    __slots__ = (
+        "_asides",
+        "_config",
+        "_context",
+        "_corrections",
+        "_environment",
+        "_granted",
+        "_landing",
+        "_loops",
+        "_options",
+        "_output",
+        "_progress",
+        "_provider",
+        "_tool_seam",
+        "model",
+    )
+
     def __init__(
         self,
         config: AgentConfig,

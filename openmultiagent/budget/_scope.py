@@ -359,17 +359,18 @@ class PendingCall:
             if self._scope.estimate_cost is not None:
                 cost = self._scope.price(usage, context)
         finally:
-            self._release()
+            if self._tokens:
+                self._release()
             self._scope._book(context, usage, cost)  # noqa: SLF001 - the two are one mechanism
 
     def withdraw(self) -> None:
         """Take the call back: nothing was sent."""
-        self._release()
+        if self._tokens:
+            self._release()
         self._scope._count_request(-1)  # noqa: SLF001 - the two are one mechanism
 
     def _release(self) -> None:
-        if self._tokens:
-            self._scope._hold(-self._tokens, -self._cost)  # noqa: SLF001 - the two are one mechanism
+        self._scope._hold(-self._tokens, -self._cost)  # noqa: SLF001 - the two are one mechanism
 
 
 _NOTHING_LIMITED = Remaining(tokens=None, cost=None)

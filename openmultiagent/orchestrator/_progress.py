@@ -35,6 +35,7 @@ class Progress:
     def __init__(self, listeners: Sequence[EventListener]) -> None:
         self._listeners = tuple(listeners)
         self._readers = EventReaders()
+        self._mailboxes = self._readers.mailboxes
         self._services: dict[Detached[None], EventBus] = {}
         self._exits: list[BaseException] = []
         self.is_owned = False
@@ -48,7 +49,7 @@ class Progress:
     @property
     def has_readers(self) -> bool:
         """Whether anybody would read an event now."""
-        return self._readers.has_readers
+        return bool(self._mailboxes)
 
     def tell(self, event: Event[Any]) -> None:
         """Pass an event on to its readers.

@@ -46,6 +46,8 @@ class RunSteps:
         has_middleware: Whether user middleware stands between these steps and the agent.
     """
 
+    __slots__ = ("_bus", "_environment", "_has_middleware")
+
     def __init__(
         self, bus: EventBus, environment: Callable[[RunCall], RunEnvironment], *, has_middleware: bool
     ) -> None:

@@ -49,6 +49,8 @@ class Metrics:
     def is_active(self) -> bool:
         """Whether anybody measures: a global provider may be set after the orchestrator was made."""
         if self._instruments is None:
+            if self._provider is None and self._global.is_unset:
+                return False
             provider = self._real_provider()
             if provider is None:
                 return False
@@ -56,11 +58,10 @@ class Metrics:
         return not isinstance(self._instruments.duration, NoOpHistogram)
 
     def _real_provider(self) -> MeterProvider | None:
-        given = self._provider
-        if isinstance(given, NoOpMeterProvider):
-            return None
+        provider = self._provider
         # What the API package itself hands out, before an SDK has set a provider, measures nothing.
-        provider = self._global.get() if given is None or _belongs_to_api(given) else given
+        if provider is None or (_belongs_to_api(provider) and not isinstance(provider, NoOpMeterProvider)):
+            provider = self._global.get()
         return None if provider is None or _belongs_to_api(provider) else provider
 
     async def run(self, call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:

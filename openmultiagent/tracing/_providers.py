@@ -38,11 +38,14 @@ class GlobalProvider(Generic[P]):
         # Where the API keeps it otherwise, or has to make it, the getter is always asked.
         self._may_be_none = name in namespace and variable not in os.environ
 
+    @property
+    def is_unset(self) -> bool:
+        """Whether nobody has set it."""
+        return self._may_be_none and self._namespace[self._name] is None
+
     def get(self) -> P | None:
         """Return the provider; None when nobody has set one."""
-        if self._may_be_none and self._namespace[self._name] is None:
-            return None
-        return self._get()
+        return None if self.is_unset else self._get()
 
 
 def global_tracer_provider() -> GlobalProvider[TracerProvider]:

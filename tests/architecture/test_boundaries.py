@@ -25,7 +25,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "agent._execution": {"_Run.with_hooks", "_Run.to_the_end"},  # users' hooks; a failing run is a result
     "agent._pool": {"AgentPool._run_all.run_one", "_result"},  # anybody's agents
     "agent._turnstile": {"Turnstile.__aenter__"},  # gives its place back and raises again
-    "agent._model_seam": {"ModelSeam._send"},  # anybody's adapter
+    "agent._model_seam": {"ModelSeam._timed", "ModelSeam._send"},  # anybody's adapter
     "agent._tool_seam": {"ToolSeam._result_of"},  # users' middleware: a failed call, not a failed run
     "evaluation._judging": {"judge"},  # users' scorers
     "evaluation._sink": {  # users' samplers, stores and callbacks, and anybody's log exporter
