@@ -112,7 +112,7 @@ class _Run:
     async def within_limits(self) -> Result:
         error: Exception | None = None
         is_over = False
-        timeout, seconds = self.config.timeout, self.environment.budget.remaining().seconds
+        timeout, seconds = self.config.timeout, self.environment.budget.seconds_left()
         is_budget = seconds is not None and (timeout is None or seconds <= timeout)
         limit = seconds if is_budget else timeout
         if limit is None:

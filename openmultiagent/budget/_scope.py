@@ -234,8 +234,22 @@ class BudgetScope:
             cost=_least(s.limits.cost - s.cost - s.reserved_cost for s in lineage if s.limits.cost is not None),
             requests=_least(s.limits.requests - s.requests for s in lineage if s.limits.requests is not None),
             tool_calls=_least(s.limits.tool_calls - s.tool_calls for s in lineage if s.limits.tool_calls is not None),
-            seconds=_least(s.limits.seconds - _elapsed(s) for s in lineage if s.limits.seconds is not None),
+            seconds=self.seconds_left(),
         )
+
+    def seconds_left(self) -> float | None:
+        """Return what ``remaining`` says about seconds."""
+        if not self._is_limited:
+            return None
+        left: float | None = None
+        scope: BudgetScope | None = self
+        while scope is not None:
+            limit = scope.limits.seconds
+            if limit is not None:
+                own = max(0.0, limit - _elapsed(scope))
+                left = own if left is None else min(left, own)
+            scope = scope.parent
+        return left
 
     def check(self) -> None:
         """Let one more model call pass, or not.

@@ -13,6 +13,7 @@ import copy
 import math
 import random
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from functools import partial
@@ -95,10 +96,10 @@ class EvaluationSink:
             call_next: The rest of it.
         """
         wanted = self._sampled(call)  # before the outcome is known
-        started = anyio.current_time()
+        started = time.monotonic()
         result = await call_next()
         if wanted:
-            seconds = anyio.current_time() - started
+            seconds = time.monotonic() - started
             self.offer(call.input, copy_result(result), seconds, is_recorded=call.trace_ids.is_recorded)
         return result
 
@@ -125,7 +126,8 @@ class EvaluationSink:
             refused = self._refusal(self._config)
             if refused is None:
                 self._stats.enqueued += 1
-                self._recent.add(len(self._config.scorers))
+                if self._config.max_evaluations_per_minute is not None:
+                    self._recent.add(len(self._config.scorers))
                 self._waiting[self._next] = Sample(input, result, duration, is_recorded)
                 self._next += 1
             else:

@@ -83,7 +83,7 @@ class RunSteps:
             if bus.has_listeners:
                 # A copy: the caller may change its result before a listener has looked at this one.
                 final = cancelled_result(self._environment(call)) if result is None else copy_result(result)
-                bus.emit(AgentFinished(agent=call.name, payload=final, copy=copy_result))
+                bus.emit(AgentFinished(agent=call.name, payload=final, copy=copy_result, is_own=True))
 
     def _within_budget(self, call: RunCall, result: Result) -> Result:
         """Return the result of a run that may have used more than it may; say so when it has."""
