@@ -91,6 +91,7 @@ class Tracing:
         if content is not None and not isinstance(content, TraceContent):
             raise ConfigurationError(f"trace_content must be a TraceContent, got {content!r:.100}")
         self._provider = tracer_provider
+        self._is_given = _makes_spans(tracer_provider)
         self._global = global_tracer_provider()
         self._tracer: Tracer | None = None
         self._has_failed = False
@@ -111,8 +112,7 @@ class Tracing:
     @property
     def is_active(self) -> bool:
         """Whether anybody makes spans: a global provider may be set after the orchestrator was made."""
-        provider = self._global.get() if self._provider is None else self._provider
-        return provider is not None and not isinstance(provider, ProxyTracerProvider | NoOpTracerProvider)
+        return self._is_given if self._provider is not None else _makes_spans(self._global.get())
 
     @property
     def tracer(self) -> Tracer:
@@ -234,6 +234,10 @@ class _OpenSpan:
             self._owner.tell(failure)
 
 
+def _makes_spans(provider: TracerProvider | None) -> bool:
+    return provider is not None and not isinstance(provider, (ProxyTracerProvider, NoOpTracerProvider))
+
+
 def _mark_failed(span: Span, kind: type[BaseException]) -> None:
     if issubclass(kind, Exception):
         # The class only: an exception's text may hold a prompt or a key.
@@ -262,12 +266,16 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
         names.RUN_ID: call.identity.run_id,
         names.RUN_ATTEMPT: call.identity.attempt,
     }
-    if call.config is not None:
-        optional = {names.AGENT_DESCRIPTION: call.config.description, names.REQUEST_MODEL: call.config.model}
-        provider = call.config.provider if call.config.adapter is None else call.config.adapter.name
-        optional[names.PROVIDER_NAME] = None if provider is None else names.provider_name(provider)
-        attributes.update({key: value for key, value in optional.items() if value is not None})
-    for key, value in (call.metadata or {}).items():
+    config = call.config
+    if config is not None:
+        if config.description is not None:
+            attributes[names.AGENT_DESCRIPTION] = config.description
+        if config.model is not None:
+            attributes[names.REQUEST_MODEL] = config.model
+        provider = config.provider if config.adapter is None else config.adapter.name
+        if provider is not None:
+            attributes[names.PROVIDER_NAME] = names.provider_name(provider)
+    for key, value in (call.source_metadata or {}).items():
         attributes[names.METADATA_PREFIX + key] = value
     return attributes
 
@@ -322,12 +330,12 @@ def _response_attributes(response: LLMResponse) -> dict[str, Any]:
     if usage is not None:
         attributes[names.USAGE_INPUT] = usage.input_tokens
         attributes[names.USAGE_OUTPUT] = usage.output_tokens
-        details = {
-            names.USAGE_CACHE_READ: usage.cache_read_tokens,
-            names.USAGE_CACHE_WRITE: usage.cache_write_tokens,
-            names.USAGE_REASONING: usage.reasoning_tokens,
-        }
-        attributes.update({name: tokens for name, tokens in details.items() if tokens})
+        if usage.cache_read_tokens:
+            attributes[names.USAGE_CACHE_READ] = usage.cache_read_tokens
+        if usage.cache_write_tokens:
+            attributes[names.USAGE_CACHE_WRITE] = usage.cache_write_tokens
+        if usage.reasoning_tokens:
+            attributes[names.USAGE_REASONING] = usage.reasoning_tokens
     return attributes
 
 
