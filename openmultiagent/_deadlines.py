@@ -10,6 +10,7 @@ timer of its line, which is set at most once in the time of the limit; the numbe
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable
 from contextvars import Context
@@ -70,12 +71,12 @@ class LoopClock:
         """Return the line of the operations with this limit.
 
         Args:
-            seconds: The limit.
+            seconds: The limit; infinity is none.
         """
         line = self._lines.get(seconds)
         if line is not None:
             return line
-        if self.loop is None or len(self._lines) >= _MAX_LINES:
+        if self.loop is None or seconds == math.inf or len(self._lines) >= _MAX_LINES:
             return _OwnTimer(seconds, self._backend)
         line = self._lines[seconds] = _SharedTimer(seconds, self._backend, self.loop, self._lines)
         return line

@@ -207,6 +207,7 @@ class EventBus:
         "_served",
         "_subscriptions",
         "_working",
+        "has_subscriptions",
         "run_id",
     )
 
@@ -220,6 +221,8 @@ class EventBus:
     ) -> None:
         self.run_id = run_id
         self._subscriptions: Sequence[_Subscription] = ()
+        self.has_subscriptions = bool(listeners)
+        """Whether the run has listeners of its own, besides the readers of the hub."""
         if listeners:
             known = map(is_async_listener, listeners) if are_async is None else are_async
             self._subscriptions = [_Subscription(*item) for item in zip(listeners, known, strict=True)]
@@ -237,11 +240,6 @@ class EventBus:
     def has_listeners(self) -> bool:
         """Whether anybody is told."""
         return bool(self._subscriptions) or (self._hub is not None and self._hub.has_readers)
-
-    @property
-    def has_subscriptions(self) -> bool:
-        """Whether the run has listeners of its own, besides the readers of the hub."""
-        return bool(self._subscriptions)
 
     @property
     def needs_service(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import weakref
 from contextvars import ContextVar
 from typing import Any
@@ -50,6 +51,13 @@ async def test_what_ends_in_time_is_done_and_what_does_not_is_cancelled() -> Non
     assert await limited(LONG, nothing) == "done"
     assert await limited(0.01, anyio.sleep_forever) == "too late"
     assert await limited(LONG, nothing) == "done"
+
+
+async def test_what_has_no_limit_has_no_timer() -> None:
+    assert await limited(math.inf, nothing) == "done"
+    with anyio.move_on_after(0.01) as outer:
+        await limited(math.inf, anyio.sleep_forever)
+    assert outer.cancelled_caught
 
 
 async def test_each_has_its_own_time() -> None:

@@ -89,7 +89,8 @@ class RunCall:
         self.config = config
         self.source = source
         self.trace_ids = TraceIds(new_trace_id(), new_span_id()) if trace_ids is None else trace_ids
-        self._metadata = metadata
+        self.source_metadata = metadata
+        """The run's metadata, uncopied: to be read, never changed or kept."""
 
     @cached_property
     def messages(self) -> list[LLMMessage]:
@@ -101,15 +102,10 @@ class RunCall:
         """The input as it was given: the string, or this call's own copy of the messages."""
         return self.messages if self.source.prompt is None else self.source.prompt
 
-    @property
-    def source_metadata(self) -> dict[str, MetadataValue] | None:
-        """The run's metadata, uncopied: to be read, never changed or kept."""
-        return self._metadata
-
     @cached_property
     def metadata(self) -> dict[str, MetadataValue] | None:
         """This call's own copy of the run's metadata."""
-        return copy_metadata(self._metadata)
+        return copy_metadata(self.source_metadata)
 
     def fork(self) -> RunCall:
         """Return a call of the same input that shares nothing mutable with this one."""
@@ -120,7 +116,7 @@ class RunCall:
             budget=self.budget,
             source=self.source,
             config=self.config,
-            metadata=self._metadata,
+            metadata=self.source_metadata,
             trace_ids=self.trace_ids,
         )
 

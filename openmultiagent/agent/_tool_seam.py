@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import anyio
@@ -60,10 +59,9 @@ class ToolSeam:
         """Why a call was not made, when the run had no more of them."""
         self._admissions: dict[str, LimitExceededError | None] = {}
         self._user = (*environment.tool_middleware, *config.tool_middleware)
+        self._executor = self._new_executor()
 
-    @cached_property
-    def _executor(self) -> ToolExecutor:
-        # Made when the first tool is called, since most runs call none.
+    def _new_executor(self) -> ToolExecutor:
         config, inherited = self._config, self._environment.on_tool_call
         return ToolExecutor(
             ToolRegistry(self._tools),

@@ -57,6 +57,8 @@ class EvaluationSink:
 
     def __init__(self, config: OnlineEvaluation | None) -> None:
         self._config = config
+        self.is_active = config is not None and config.sample != 0
+        """Whether any run is judged at all."""
         self._stats = EvaluationStats()
         self._warnings = RareLog(_log)
         self._events = EvaluationEvents(config.logger_provider) if config is not None and config.emit_events else None
@@ -73,11 +75,6 @@ class EvaluationSink:
         self._changed = Signal()
         self._closed = False
         self._is_owned = False
-
-    @property
-    def is_active(self) -> bool:
-        """Whether any run is judged at all."""
-        return self._config is not None and self._config.sample != 0
 
     def stats(self) -> EvaluationStats:
         """Return the counts so far."""

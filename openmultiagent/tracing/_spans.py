@@ -112,7 +112,9 @@ class Tracing:
     @property
     def is_active(self) -> bool:
         """Whether anybody makes spans: a global provider may be set after the orchestrator was made."""
-        return self._is_given if self._provider is not None else _makes_spans(self._global.get())
+        if self._provider is not None:
+            return self._is_given
+        return not self._global.is_unset and _makes_spans(self._global.get())
 
     @property
     def tracer(self) -> Tracer:
