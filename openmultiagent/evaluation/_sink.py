@@ -97,7 +97,9 @@ class EvaluationSink:
         result = await call_next()
         if wanted:
             seconds = time.monotonic() - started
-            self.offer(call.input, copy_result(result), seconds, is_recorded=call.trace_ids.is_recorded)
+            source = call.source
+            judged = source.copy() if source.prompt is None else source.prompt
+            self.offer(judged, copy_result(result), seconds, is_recorded=call.trace_ids.is_recorded)
         return result
 
     def offer(

@@ -71,11 +71,11 @@ async def execute(
         operation = partial(compose_run(user, core.run), call)
     steps = RunSteps(bus, core.environment, has_middleware=bool(machinery.middleware))
     operation = partial(steps.around, call, operation)
-    # Our own steps only look at the call, so they all share it; evaluation runs the application's sampler.
+    # Our own steps only look at the call, so they all share it.
     for step in reversed(tracing.run):
         operation = partial(step, call, operation)
     if machinery.evaluation.is_active:
-        operation = partial(machinery.evaluation.around, call.fork(), operation)
+        operation = partial(machinery.evaluation.around, call, operation)
     token = enter_run(partial(_log_ids, call))
     try:
         if bus.has_subscriptions:
