@@ -22,7 +22,7 @@ from ._detached import Detached, Signal, cancelled_from_outside
 from ._log import get_logger
 from .outcome import describe_error
 
-__all__ = ["Event", "EventBus", "EventHub", "EventListener"]
+__all__ = ["Event", "EventBus", "EventHub", "EventListener", "is_async_listener"]
 
 D = TypeVar("D")
 
@@ -45,15 +45,22 @@ class Event(Generic[D]):
         task: Id of the task that it is about, if any.
         payload: What ``data`` shows; the sender does not change it any more.
         copy: Makes an independent copy of the payload.
+        is_own: Whether nobody else holds the payload, so that a single receiver can have it as it is.
     """
 
     type: ClassVar[str] = "event"
     """Wire name of the kind of event."""
 
-    __slots__ = ("_copy", "_data", "_payload", "agent", "run_id", "sequence", "task", "timestamp")
+    __slots__ = ("_copy", "_data", "_is_own", "_payload", "agent", "run_id", "sequence", "task", "timestamp")
 
     def __init__(
-        self, *, agent: str | None = None, task: str | None = None, payload: D, copy: Callable[[D], D] | None = None
+        self,
+        *,
+        agent: str | None = None,
+        task: str | None = None,
+        payload: D,
+        copy: Callable[[D], D] | None = None,
+        is_own: bool = False,
     ) -> None:
         self.agent = agent
         self.task = task
@@ -64,6 +71,7 @@ class Event(Generic[D]):
         self.timestamp = datetime.now(UTC)
         self._payload = payload
         self._copy = copy
+        self._is_own = is_own
 
     @property
     def data(self) -> D:
@@ -77,9 +85,17 @@ class Event(Generic[D]):
     def fork(self) -> Event[D]:
         """Return an event of the same content that shares no payload with this one."""
         other = object.__new__(type(self))
-        for name in ("agent", "task", "run_id", "sequence", "timestamp", "_payload", "_copy"):
-            setattr(other, name, getattr(self, name))
+        other.agent, other.task = self.agent, self.task
+        other.run_id, other.sequence, other.timestamp = self.run_id, self.sequence, self.timestamp
+        other._payload, other._copy, other._is_own = self._payload, self._copy, False
         return other
+
+    def for_one(self) -> Event[D]:
+        """Return the event for its only receiver, which is itself when its payload is nobody else's."""
+        if not self._is_own:
+            return self.fork()
+        self._data = self._payload
+        return self
 
     def __repr__(self) -> str:
         where = "".join(f" {key}={value!r}" for key, value in (("agent", self.agent), ("task", self.task)) if value)
@@ -134,10 +150,11 @@ class EventHub(Protocol):
 class _Subscription:
     """One listener during one run."""
 
-    __slots__ = ("call", "dropped", "failed", "keeper", "listener", "pending", "reported_slow", "wake")
+    __slots__ = ("call", "dropped", "failed", "is_async", "keeper", "listener", "pending", "reported_slow", "wake")
 
-    def __init__(self, listener: EventListener) -> None:
+    def __init__(self, listener: EventListener, is_async: bool) -> None:  # noqa: FBT001 - private, made in one place
         self.listener = listener
+        self.is_async = is_async
         self.pending: deque[Awaitable[object]] = deque()
         self.wake: anyio.Event | None = None
         self.call: anyio.CancelScope | None = None
@@ -161,6 +178,10 @@ class _Subscription:
         return left
 
 
+_NEVER = Signal()
+"""Of all runs without listeners: nobody serves them, and so nobody waits for that."""
+
+
 class EventBus:
     """The events of one run, on their way to its listeners.
 
@@ -171,19 +192,47 @@ class EventBus:
     Args:
         run_id: The run.
         listeners: Who is told, in this order.
+        are_async: What ``is_async_listener`` says about each, if that is known: finding it out takes its time.
         hub: Who else is told, after them.
     """
 
-    def __init__(self, run_id: str, listeners: Sequence[EventListener] = (), *, hub: EventHub | None = None) -> None:
+    __slots__ = (
+        "_closed",
+        "_closing",
+        "_hub",
+        "_idle",
+        "_is_served",
+        "_logged_dropped",
+        "_sequence",
+        "_served",
+        "_subscriptions",
+        "_working",
+        "has_subscriptions",
+        "run_id",
+    )
+
+    def __init__(
+        self,
+        run_id: str,
+        listeners: Sequence[EventListener] = (),
+        *,
+        are_async: Sequence[bool] | None = None,
+        hub: EventHub | None = None,
+    ) -> None:
         self.run_id = run_id
-        self._subscriptions = [_Subscription(listener) for listener in listeners]
+        self._subscriptions: Sequence[_Subscription] = ()
+        self.has_subscriptions = bool(listeners)
+        """Whether the run has listeners of its own, besides the readers of the hub."""
+        if listeners:
+            known = map(is_async_listener, listeners) if are_async is None else are_async
+            self._subscriptions = [_Subscription(*item) for item in zip(listeners, known, strict=True)]
         self._hub = hub
         self._sequence = 0
         self._closing: anyio.Event | None = None
         self._closed = False
         self._working = 0
         self._idle: anyio.Event | None = None
-        self._served = Signal()
+        self._served = Signal() if listeners else _NEVER
         self._is_served = False
         self._logged_dropped = 0
 
@@ -195,9 +244,7 @@ class EventBus:
     @property
     def needs_service(self) -> bool:
         """Whether somebody has to run ``serve``: a listener is async, or has returned an awaitable."""
-        return bool(self._subscriptions) and any(
-            item.pending or _is_async(item.listener) for item in self._subscriptions
-        )
+        return any(item.pending or item.is_async for item in self._subscriptions)
 
     @property
     def dropped(self) -> int:
@@ -212,6 +259,8 @@ class EventBus:
         """
         self._sequence += 1
         event.run_id, event.sequence = self.run_id, self._sequence
+        has_readers = self._hub is not None and self._hub.has_readers
+        is_alone = len(self._subscriptions) == 1 and not has_readers
         for subscription in self._subscriptions:
             if subscription.failed:
                 continue
@@ -220,8 +269,8 @@ class EventBus:
                 if self._hub is not None:
                     self._hub.count_dropped(1)
             else:
-                self._call(subscription, event.fork())
-        if self._hub is not None and self._hub.has_readers:
+                self._call(subscription, event.for_one() if is_alone else event.fork())
+        if self._hub is not None and has_readers:
             self._hub.tell(event)
 
     def skip(self) -> None:
@@ -386,7 +435,12 @@ async def _expose_at_the_end(call: anyio.CancelScope) -> None:
         call.shield = False
 
 
-def _is_async(listener: EventListener) -> bool:
+def is_async_listener(listener: EventListener) -> bool:
+    """Say whether a listener is a coroutine function, or an object that is called like one.
+
+    Args:
+        listener: The listener.
+    """
     function = _without_partials(listener)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind matters, not whether it is callable
 

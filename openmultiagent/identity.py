@@ -17,10 +17,10 @@ __all__ = [
     "RunLink",
     "copy_metadata",
     "new_identity",
+    "new_ids",
     "new_run_id",
     "new_span_id",
     "new_trace_id",
-    "new_trace_ids",
     "validate_metadata",
     "validate_run_id",
 ]
@@ -34,6 +34,15 @@ _MAX_METADATA_TEXT = 1024
 _METADATA_KEY = lazy_pattern(r"[a-z0-9_.]{1,64}")
 _RESERVED_PREFIX = "openmultiagent."
 _LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""The digit of a UUID that says how it is laid out, by a random one."""
+_BYTES = 38
+"""Random bytes for the ids of a run."""
+_AT_ONCE = 32
+_DIGITS: list[str] = []
+"""Random digits that nobody has taken yet, ``_BYTES`` in each string."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_DIGITS.clear)  # else parent and child would give the same ids
 _INT64 = 2**63
 """Where the integers of span attributes end; one that does not fit makes an exporter drop the whole batch."""
 
@@ -82,14 +91,23 @@ def new_identity(run_id: str | None = None) -> RunIdentity:
     Args:
         run_id: Its run id, if it has one already.
     """
-    digits = os.urandom(38).hex()  # one call for all of them, since every run needs an identity
-    return RunIdentity(_uuid(digits) if run_id is None else run_id, 1, f"{digits[32:62]}01", f"{digits[62:]}01")
+    run_id, trace_id, span_id = new_ids(run_id)
+    return RunIdentity(run_id, 1, trace_id, span_id)
 
 
-def new_trace_ids() -> tuple[str, str]:
-    """Return a random trace id and a random span id, in the form of ``new_trace_id`` and ``new_span_id``."""
-    digits = os.urandom(22).hex()
-    return f"{digits[:30]}01", f"{digits[30:]}01"
+def new_ids(run_id: str | None = None) -> tuple[str, str, str]:
+    """Return a run id, a trace id and a span id; every run needs them, so random digits are fetched for many at once.
+
+    Args:
+        run_id: The run id, if there is one already.
+    """
+    try:
+        digits = _DIGITS.pop()
+    except IndexError:
+        many = os.urandom(_BYTES * _AT_ONCE).hex()
+        _DIGITS.extend([many[start : start + 2 * _BYTES] for start in range(0, len(many), 2 * _BYTES)])
+        digits = os.urandom(_BYTES).hex()  # another thread may have been quicker to take those
+    return _uuid(digits) if run_id is None else run_id, f"{digits[32:62]}01", f"{digits[62:]}01"
 
 
 def new_run_id() -> str:
@@ -99,8 +117,7 @@ def new_run_id() -> str:
 
 def _uuid(digits: str) -> str:
     """Return a UUID, version 4, of at least 32 random digits; uuid.uuid4() takes twice the time."""
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:32]}"
 
 
 def new_trace_id() -> str:

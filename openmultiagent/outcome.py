@@ -11,8 +11,9 @@ import asyncio
 import copy
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
+from functools import partial
 from typing import Any, Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
@@ -349,12 +350,28 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
     Args:
         result: The result to copy.
     """
-    return replace(
-        result,
+    structured, calls = result.structured, result.tool_calls
+    # `replace` takes several times as long, and everybody who looks at a run is given a copy.
+    make: Callable[..., AgentRunResult[T]] = AgentRunResult
+    if type(result) is not AgentRunResult:
+        make = partial(replace, result)
+    return make(
+        success=result.success,
+        status=result.status,
+        stop_reason=result.stop_reason,
+        output=result.output,
+        structured=None if structured is None else copy.deepcopy(structured),
         messages=copy_messages(result.messages),
-        structured=copy.deepcopy(result.structured),
-        tool_calls=tuple(replace(call, input=copy.deepcopy(call.input)) for call in result.tool_calls),
+        token_usage=result.token_usage,
+        usage_report=result.usage_report,
+        tool_calls=tuple([replace(call, input=copy.deepcopy(call.input)) for call in calls]) if calls else (),
+        identity=result.identity,
+        error_info=result.error_info,
+        error=result.error,
         metadata=copy_metadata(result.metadata),
+        flags=result.flags,
+        agent=result.agent,
+        duration=result.duration,
     )
 
 

@@ -716,3 +716,42 @@ async def test_what_is_dropped_is_counted_at_the_hub() -> None:
     assert hub.dropped == 7
     bus.release()
     assert hub.dropped == 7 + 1024
+
+
+def test_an_event_of_its_own_is_not_copied_for_a_single_listener() -> None:
+    copies: list[list[int]] = []
+
+    def counting(payload: list[int]) -> list[int]:
+        copies.append(payload)
+        return list(payload)
+
+    seen: list[Event[list[int]]] = []
+    payload = [1]
+    EventBus("r", [seen.append]).emit(Event(payload=payload, copy=counting, is_own=True))
+    assert seen[0].data is payload
+    assert not copies
+    # A fork of it, and events for several, have copies as ever.
+    fork = seen[0].fork()
+    assert fork.data == [1]
+    assert fork.data is not payload
+    EventBus("r", [seen.append, seen.append]).emit(Event(payload=payload, copy=counting, is_own=True))
+    assert all(event.data is not payload for event in seen[1:])
+    assert seen[1].data is not seen[2].data
+
+
+def test_an_event_of_its_own_is_copied_when_a_hub_reads_it_as_well() -> None:
+    hub = Hub()
+    seen: list[Event[list[int]]] = []
+    payload = [1]
+    EventBus("r", [seen.append], hub=hub).emit(Event(payload=payload, copy=list, is_own=True))
+    assert seen[0].data == [1]
+    assert seen[0].data is not payload
+    assert hub.told == [1]
+
+
+def test_a_payload_that_somebody_else_holds_is_copied_for_a_single_listener() -> None:
+    seen: list[Event[list[int]]] = []
+    payload = [1]
+    EventBus("r", [seen.append]).emit(Event(payload=payload, copy=list))
+    assert seen[0].data == [1]
+    assert seen[0].data is not payload

@@ -2,9 +2,13 @@
 
 import copy
 import math
+import os
 import pickle
 import re
+import subprocess
+import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError
 from enum import IntEnum
 from types import MappingProxyType
@@ -17,6 +21,7 @@ from openmultiagent.identity import (
     RunIdentity,
     RunLink,
     copy_metadata,
+    new_ids,
     new_run_id,
     new_span_id,
     new_trace_id,
@@ -191,3 +196,34 @@ def test_no_metadata_is_not_the_same_as_empty_metadata() -> None:
 @proves("RUN-5")
 def test_an_enum_member_is_the_number_that_it_is() -> None:
     assert validate_metadata({"n": Number.ONE}) == {"n": 1}
+
+
+def test_ids_are_told_apart_in_threads_and_forks() -> None:
+    def take(_number: int) -> list[tuple[str, str, str]]:
+        return [new_ids() for _ in range(200)]
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = [ids for many in pool.map(take, range(8)) for ids in many]
+    for kind in zip(*taken, strict=True):
+        assert len(set(kind)) == len(taken)
+    run_id, trace_id, span_id = new_ids("mine")
+    assert (run_id, len(trace_id), len(span_id)) == ("mine", 32, 16)
+
+
+FORKING = """
+import os
+from openmultiagent.identity import new_ids
+new_ids()  # others are at hand now
+read, write = os.pipe()
+if os.fork() == 0:
+    os.write(write, new_ids()[0].encode())
+    os._exit(0)
+os.wait()
+print(os.read(read, 36).decode() != new_ids()[0])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_process_has_ids_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]

@@ -203,9 +203,9 @@ class Agent(Generic[T]):
         sink: EventSink | None = None,
         run_id: str | None = None,
     ) -> AgentRunResult[T]:
-        environment = RunEnvironment(new_identity(run_id), BudgetScope(self.name, self._limits))
-        environment.sink, environment.cancel, environment.toolsets = sink, cancel, self._toolsets
-        environment.budget.start()
+        scope = BudgetScope(self.name, self._limits)
+        environment = RunEnvironment(new_identity(run_id), scope, toolsets=self._toolsets, sink=sink, cancel=cancel)
+        scope.start()
         self._running += 1
         ended: AgentState = "error"
         try:

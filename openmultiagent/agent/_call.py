@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ..budget import BudgetScope
-from ..identity import MetadataValue, RunIdentity, copy_metadata, new_trace_ids
+from ..identity import MetadataValue, RunIdentity, copy_metadata, new_span_id, new_trace_id
 from ..messages import LLMMessage, PreparedRunInput, copy_messages
 from ..outcome import AgentRunResult
 from ._config import AgentConfig
@@ -19,15 +19,20 @@ RunKind = Literal["agent", "team", "tasks", "plan"]
 
 
 class TraceIds:
-    """The ids of a run's span, shared by all forks of its call: random until tracing puts in those of a real span."""
+    """The ids of a run's span, shared by all forks of its call: random until tracing puts in those of a real span.
+
+    Args:
+        trace_id: 32 hexadecimal digits.
+        span_id: 16 hexadecimal digits.
+    """
 
     __slots__ = ("_span_id", "_trace_id", "is_recorded")
 
-    def __init__(self) -> None:
+    def __init__(self, trace_id: str, span_id: str) -> None:
         self.is_recorded = False
         """Whether they are those of a recorded span."""
-        self._trace_id: str | None = None
-        self._span_id: str | None = None
+        self._trace_id = trace_id
+        self._span_id = span_id
 
     def set(self, trace_id: str, span_id: str) -> None:
         """Use the ids of a recorded span.
@@ -45,8 +50,6 @@ class TraceIds:
         Args:
             identity: The call's identity.
         """
-        if self._trace_id is None or self._span_id is None:
-            self._trace_id, self._span_id = new_trace_ids()
         return identity.with_trace(self._trace_id, self._span_id)
 
 
@@ -85,8 +88,9 @@ class RunCall:
         self.budget = budget
         self.config = config
         self.source = source
-        self.trace_ids = TraceIds() if trace_ids is None else trace_ids
-        self._metadata = metadata
+        self.trace_ids = TraceIds(new_trace_id(), new_span_id()) if trace_ids is None else trace_ids
+        self.source_metadata = metadata
+        """The run's metadata, uncopied: to be read, never changed or kept."""
 
     @cached_property
     def messages(self) -> list[LLMMessage]:
@@ -101,7 +105,7 @@ class RunCall:
     @cached_property
     def metadata(self) -> dict[str, MetadataValue] | None:
         """This call's own copy of the run's metadata."""
-        return copy_metadata(self._metadata)
+        return copy_metadata(self.source_metadata)
 
     def fork(self) -> RunCall:
         """Return a call of the same input that shares nothing mutable with this one."""
@@ -112,7 +116,7 @@ class RunCall:
             budget=self.budget,
             source=self.source,
             config=self.config,
-            metadata=self._metadata,
+            metadata=self.source_metadata,
             trace_ids=self.trace_ids,
         )
 

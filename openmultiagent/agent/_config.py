@@ -182,6 +182,10 @@ class AgentConfig(Generic[T]):
         """
         return replace(self, **changes)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What runs have kept here to be quicker belongs to no copy: it may refer to an orchestrator's live handles.
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
     def __deepcopy__(self, memo: dict[int, Any]) -> AgentConfig[T]:
         # Adapters, hooks and tools are live handles: a copied definition uses the same ones.
         shared = {

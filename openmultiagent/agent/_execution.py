@@ -60,12 +60,13 @@ async def execute_agent(
     run = _Run(config, messages, environment, lease.adapter)
     cancel = environment.cancel
     try:
+        work = run.within_limits if config.before_run is None and config.after_run is None else run.with_hooks
         if cancel is None:
-            return await run.with_hooks()
+            return await work()
         swallowing: ExitStack[bool] = ExitStack()
         with swallowing:
             swallowing.enter_context(cancel.scope())  # type: ignore[arg-type]  # typed as if it did not swallow
-            return await run.with_hooks()
+            return await work()
     finally:
         try:
             if run.toolsets is not None:
@@ -79,6 +80,8 @@ async def execute_agent(
 
 
 class _Run:
+    __slots__ = ("adapter", "config", "environment", "progress", "runner", "toolsets")
+
     def __init__(
         self, config: AgentConfig, messages: list[LLMMessage], environment: RunEnvironment, adapter: LLMAdapter
     ) -> None:
@@ -109,7 +112,7 @@ class _Run:
     async def within_limits(self) -> Result:
         error: Exception | None = None
         is_over = False
-        timeout, seconds = self.config.timeout, self.environment.budget.remaining().seconds
+        timeout, seconds = self.config.timeout, self.environment.budget.seconds_left()
         is_budget = seconds is not None and (timeout is None or seconds <= timeout)
         limit = seconds if is_budget else timeout
         if limit is None:
@@ -156,7 +159,7 @@ class _Run:
     async def tell_closed(self) -> None:
         """Tell a stream of the calls that were announced and then closed without being finished."""
         sink, closed = self.environment.sink, self.progress.closed_early
-        self.progress.closed_early = []
+        self.progress.closed_early = ()
         if sink is not None:
             for block in closed:
                 await sink(ToolReturned(agent=self.config.name, payload=block, copy=copy_block))
@@ -218,10 +221,19 @@ def _stop_reason(status: RunStatus) -> StopReason:
     return "timeout" if status.code == "timeout" else "error"
 
 
-def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunStatus, **fields: Any) -> Result:
+def _result(
+    progress: RunProgress,
+    environment: RunEnvironment,
+    *,
+    status: RunStatus,
+    stop_reason: StopReason,
+    error_info: ErrorInfo | None = None,
+    error: Exception | None = None,
+) -> Result:
     return AgentRunResult(
         success=status.code == "ok",
         status=status,
+        stop_reason=stop_reason,
         output=progress.output(),
         structured=progress.structured if status.code == "ok" else None,
         # Events of a stream may still be read when the caller has changed its result; nobody else holds the messages.
@@ -231,10 +243,11 @@ def _result(progress: RunProgress, environment: RunEnvironment, *, status: RunSt
         tool_calls=tuple(progress.records),
         identity=environment.identity,
         metadata=None if environment.metadata is None else copy_metadata(environment.metadata),
-        flags=tuple(progress.flags),
+        flags=progress.flags,
+        error_info=error_info,
+        error=error,
         agent=environment.budget.name,
         duration=environment.budget.elapsed(),
-        **fields,
     )
 
 

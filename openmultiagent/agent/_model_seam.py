@@ -7,20 +7,28 @@ that was sent, the ledger knows of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
-import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
-
+from .._deadlines import LoopClock, loop_clock
 from .._middleware import compose
 from .._shown import shown
-from ..adapters import FallbackResponse, LLMAdapter, LLMResponse, ModelCall, ModelMiddleware, ModelNext, StreamSink
+from ..adapters import (
+    FallbackResponse,
+    LLMAdapter,
+    LLMChatOptions,
+    LLMResponse,
+    ModelCall,
+    ModelMiddleware,
+    ModelNext,
+    StreamSink,
+)
 from ..budget import CostEstimateContext, PendingCall
 from ..errors import ConfigurationError, LLMCallTimeoutError, LLMProtocolError
+from ..messages import LLMMessage
 from ..usage import TokenUsage
 from ._attempts import ModelAttempts
 from ._config import AgentConfig
@@ -39,6 +47,18 @@ class ModelSeam:
         environment: The run's surroundings.
     """
 
+    __slots__ = (
+        "_adapter",
+        "_clock",
+        "_config",
+        "_environment",
+        "_meter",
+        "_read_only",
+        "_user",
+        "adapter_error",
+        "shares_content",
+    )
+
     def __init__(self, config: AgentConfig, adapter: LLMAdapter, environment: RunEnvironment) -> None:
         self._config = config
         self._adapter = adapter
@@ -48,29 +68,35 @@ class ModelSeam:
         self._user = (*environment.model_middleware, *config.model_middleware)
         self.shares_content = self._read_only and not self._user
         """Whether an answer's blocks are nobody else's: a built-in adapter makes them for this call alone."""
+        self._meter: RequestMeter | None = None
+        self._clock: LoopClock = loop_clock()
         self.adapter_error: BaseException | None = None
         """The last exception that came from the adapter itself, to tell it from one of a middleware."""
 
-    async def call(self, call: ModelCall) -> LLMResponse:
-        """Make a model call.
+    def call(self, call: ModelCall) -> Awaitable[LLMResponse]:
+        """Make a model call, which begins when it is awaited.
 
         Args:
             call: The call.
         """
         if not self._user:
-            return await self._budgeted(call)
+            return self._budgeted(call)
         # Composed for each call: a chain kept here would be a cycle of references, and every run be left to the
         # garbage collector.
         if call.sink is None:
-            return await compose(self._user, self._budgeted)(call)
-        attempts = ModelAttempts(call.sink, self._budgeted)
+            return compose(self._user, self._budgeted)(call)
+        return self._attempted(call, call.sink)
+
+    async def _attempted(self, call: ModelCall, sink: StreamSink) -> LLMResponse:
+        """Make a streamed call that user middleware may make several times."""
+        attempts = ModelAttempts(sink, self._budgeted)
         response = await compose(self._user, attempts.make)(call)
         await attempts.settle(response)
         return response
 
     async def _budgeted(self, call: ModelCall) -> LLMResponse:
         # An adapter without a checkpoint of its own would make, and charge for, a call that nobody wants any more.
-        await checkpoint_if_cancelled()
+        await self._clock.checkpoint_if_cancelled()
         scope = self._environment.budget
         if scope.reserves:
             pending, call = self._reserved(call)
@@ -91,10 +117,12 @@ class ModelSeam:
                 pending.withdraw()
         return response
 
-    @cached_property
+    @property
     def meter(self) -> RequestMeter:
         """Measures the requests of the run, where its budget wants to know."""
-        return RequestMeter()
+        if self._meter is None:
+            self._meter = RequestMeter()
+        return self._meter
 
     def _reserved(self, call: ModelCall) -> tuple[PendingCall, ModelCall]:
         options = call.source_options
@@ -127,28 +155,39 @@ class ModelSeam:
         limit = self._config.call_timeout
         if limit is None:
             return await self._send(call)
-        with anyio.CancelScope(deadline=anyio.current_time() + limit):
-            return await self._send(call)
+        line = self._clock.line(limit)
+        with line.scope() as scope:
+            line.join(scope)
+            try:
+                return self._checked(await self._begin(call))
+            except Exception as error:
+                self.adapter_error = error
+                raise
+            finally:
+                line.leave(scope)
         # Only this deadline leads here: a cancellation from further out goes on through the block above.
         raise LLMCallTimeoutError(timeout=limit, agent=self._config.name)
 
     async def _send(self, call: ModelCall) -> LLMResponse:
-        # A built-in adapter reads the conversation in place; any other gets a list and options of its own.
-        messages, options = (call.source, call.source_options) if self._read_only else (call.messages, call.options)
         try:
-            if call.sink is None:
-                response = await self._adapter.chat(messages, options)
-            else:
-                await call.sink.begin()
-                stream = getattr(self._adapter, "stream", None)
-                if stream is None:
-                    response = await self._adapter.chat(messages, options)
-                else:
-                    response = await _consume(stream(messages, options), call.sink, self._adapter.name)
+            return self._checked(await self._begin(call))
         except Exception as error:
             self.adapter_error = error
             raise
-        return self._checked(response)
+
+    def _begin(self, call: ModelCall) -> Awaitable[object]:
+        # A built-in adapter reads the conversation in place; any other gets a list and options of its own.
+        messages, options = (call.source, call.source_options) if self._read_only else (call.messages, call.options)
+        if call.sink is None:
+            return self._adapter.chat(messages, options)
+        return self._stream(messages, options, call.sink)
+
+    async def _stream(self, messages: Sequence[LLMMessage], options: LLMChatOptions, sink: StreamSink) -> object:
+        await sink.begin()
+        stream = getattr(self._adapter, "stream", None)
+        if stream is None:
+            return await self._adapter.chat(messages, options)
+        return await _consume(stream(messages, options), sink, self._adapter.name)
 
     def _checked(self, response: object) -> LLMResponse:
         # The adapter may be anybody's, and what it made is typed only as it says.
@@ -157,13 +196,12 @@ class ModelSeam:
             usage: object = response.usage
             if isinstance(content, list) and (usage is None or isinstance(usage, TokenUsage)):
                 return response
-        self.adapter_error = LLMProtocolError(
+        raise LLMProtocolError(
             f"adapter {shown(self._adapter.name)} must return an LLMResponse with a list of blocks, and with a "
             f"TokenUsage or None, got {shown(response)}",
             provider=self._adapter.name,
             retryable=False,
         )
-        raise self.adapter_error
 
 
 @lru_cache(maxsize=256)

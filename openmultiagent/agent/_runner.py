@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import cached_property
 from typing import Any
 
 from ..adapters import LLMAdapter, LLMChatOptions, LLMResponse, ModelCall
@@ -51,6 +50,23 @@ class AgentRunner:
         tools: The tools that are granted.
     """
 
+    __slots__ = (
+        "_asides",
+        "_config",
+        "_context",
+        "_corrections",
+        "_environment",
+        "_granted",
+        "_landing",
+        "_loops",
+        "_options",
+        "_output",
+        "_progress",
+        "_provider",
+        "_tool_seam",
+        "model",
+    )
+
     def __init__(
         self,
         config: AgentConfig,
@@ -64,6 +80,7 @@ class AgentRunner:
         self._progress = progress
         self.model = ModelSeam(config, adapter, environment)
         self._granted = tools
+        self._tool_seam: ToolSeam | None = None
         self._provider = adapter.name
         self._output = None if config.output_schema is None else output_format(config.output_schema)
         self._corrections = 0
@@ -75,9 +92,11 @@ class AgentRunner:
         if isinstance(config.wrap_up, WrapUp):
             self._landing = Landing(config, config.wrap_up, environment.budget, self.model.meter)
 
-    @cached_property
+    @property
     def _tools(self) -> ToolSeam:
-        return ToolSeam(self._config, self._environment, self._granted)  # most runs call no tool
+        if self._tool_seam is None:  # most runs call no tool
+            self._tool_seam = ToolSeam(self._config, self._environment, self._granted)
+        return self._tool_seam
 
     async def run(self) -> None:
         """Go through the turns; why the run stopped is in the progress."""
@@ -118,7 +137,7 @@ class AgentRunner:
     async def _close_turn(self, turn: TurnSink | None, why: str, *notes: str | LastTurn | None) -> None:
         told = [note.settings.instruction if isinstance(note, LastTurn) else note for note in notes if note]
         results = self._progress.close(why, note="\n\n".join(told) or None)
-        self._progress.closed_early = []
+        self._progress.closed_early = ()
         if turn is not None:
             await turn.finish(results)
 
@@ -134,7 +153,7 @@ class AgentRunner:
         progress.turns += 1
         turn = None if self._environment.sink is None else self._new_turn(self._environment.sink)
         calls = await self._ask(turn, last.options(self._options), "wrap-up")
-        progress.flags.append("wrapped-up")
+        progress.flags += ("wrapped-up",)
         if turn is not None:
             progress.announced = True
             await turn.announce(calls)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from functools import partial
 
 import anyio
 
@@ -26,6 +25,8 @@ from ..tools import (
     ToolCall,
     ToolContext,
     ToolExecutor,
+    ToolMiddleware,
+    ToolNext,
     ToolRegistry,
     ToolResult,
     as_tool_result,
@@ -60,10 +61,9 @@ class ToolSeam:
         """Why a call was not made, when the run had no more of them."""
         self._admissions: dict[str, LimitExceededError | None] = {}
         self._user = (*environment.tool_middleware, *config.tool_middleware)
+        self._executor = self._new_executor()
 
-    @cached_property
-    def _executor(self) -> ToolExecutor:
-        # Made when the first tool is called, since most runs call none.
+    def _new_executor(self) -> ToolExecutor:
         config, inherited = self._config, self._environment.on_tool_call
         return ToolExecutor(
             ToolRegistry(self._tools),
@@ -123,22 +123,27 @@ class ToolSeam:
 
     async def _result_of(self, call: ToolCall) -> ToolResult:
         try:
+            if not self._user:
+                return await self._admitted(call)
             # Composed for each call: a chain kept here would be a cycle of references.
-            chain = compose([*self._user, self._budgeted, *self._environment.tool_tracing], self._execute)
-            result = await chain(call)
+            result = await compose(self._user, self._admitted)(call)
         except Exception as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed call, not a failed run
             _log.warning("tool_middleware_failed", run_id=call.run_id, tool=call.tool_name, error=describe_error(error))
             return error_result(f'Tool "{call.tool_name}" failed: {describe_error(error)}')
         # A middleware may return anything, and keep what it returned.
-        return as_tool_result(call.tool_name, result) if self._user else result
+        return as_tool_result(call.tool_name, result)
 
-    async def _budgeted(self, call: ToolCall, call_next: Any) -> ToolResult:
+    async def _admitted(self, call: ToolCall) -> ToolResult:
         admissions = self._admissions
         # A call that comes a second time is repeated by a middleware.
         refusal = admissions[call.id] if call.id in admissions else self._environment.budget.begin_tool_call()
         if refusal is None:
             admissions.pop(call.id, None)
-            return await call_next(call)  # type: ignore[no-any-return]
+            # Our own steps only look at a call, so they all share it.
+            inner: ToolNext = self._execute
+            for step in reversed(self._environment.tool_tracing):
+                inner = partial(_around, step, inner)
+            return await inner(call)
         self.refused = refusal
         limit = f"the limit of {refusal.budget:g} tool calls of {refusal.agent!r}"
         return error_result(f'Tool "{call.tool_name}" was not executed: {limit} has been reached')
@@ -153,3 +158,7 @@ class ToolSeam:
             metadata=copy_metadata(self._environment.metadata) or {},
         )
         return await self._executor.execute(call, context)
+
+
+def _around(step: ToolMiddleware, inner: ToolNext, call: ToolCall) -> Awaitable[ToolResult]:
+    return step(call, inner)

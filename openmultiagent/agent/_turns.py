@@ -6,6 +6,7 @@ result any more gets one that says so (``close``), whatever ended the run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..messages import (
@@ -23,6 +24,10 @@ __all__ = ["RunProgress"]
 
 _NOT_EXECUTED = "Not executed: the run ended before this call was made."
 
+_NO_CALLS: dict[str, ToolUseBlock] = {}
+_NO_RESULTS: dict[str, ToolResultBlock] = {}
+"""Never changed: those of a turn without calls, as most turns are."""
+
 
 class RunProgress:
     """The state of one run, which nobody else holds.
@@ -31,24 +36,40 @@ class RunProgress:
         messages: The effective input; owned by the run from now on.
     """
 
+    __slots__ = (
+        "_answer",
+        "_calls",
+        "_finished",
+        "_input_length",
+        "_open",
+        "announced",
+        "closed_early",
+        "conversation",
+        "flags",
+        "records",
+        "stop_reason",
+        "structured",
+        "turns",
+    )
+
     def __init__(self, messages: list[LLMMessage]) -> None:
         self.conversation = Conversation(messages)
         self.turns = 0
         self.records: list[ToolCallRecord] = []
         self.stop_reason: StopReason = "end_turn"
-        self.flags: list[str] = []
+        self.flags: tuple[str, ...] = ()
         """What else there is to say about the run."""
         self.structured: Any = None
         """The answer as what was asked for."""
         self.announced = False
         """Whether a stream has been told of the tool calls of the current turn."""
-        self.closed_early: list[ToolResultBlock] = []
+        self.closed_early: Sequence[ToolResultBlock] = ()
         """Results that a stream has not been told of."""
         self._input_length = len(messages)
         self._answer: LLMMessage | None = None
         self._calls = 0
-        self._open: dict[str, ToolUseBlock] = {}
-        self._finished: dict[str, ToolResultBlock] = {}
+        self._open: dict[str, ToolUseBlock] = _NO_CALLS
+        self._finished: dict[str, ToolResultBlock] = _NO_RESULTS
 
     def add_answer(self, content: list[ContentBlock]) -> list[ToolUseBlock]:
         """Append an assistant turn and return its tool calls.
@@ -61,14 +82,16 @@ class RunProgress:
         """
         message = self._answer = self.conversation.add(Role.ASSISTANT, content)
         calls = [block for block in message.content if isinstance(block, ToolUseBlock)]
-        self._open = {}
+        if not calls:
+            self._open, self._finished = _NO_CALLS, _NO_RESULTS
+            return calls
+        self._open, self._finished = {}, _NO_RESULTS
         for call in calls:
             self._calls += 1
             if not call.id or call.id in self._open:
                 # Calls of one id could not be told apart by their results.
                 call.id = f"{call.id or 'call'}-{self._calls}"
             self._open[call.id] = call
-        self._finished = {}
         return calls
 
     def finish_call(self, block: ToolResultBlock, record: ToolCallRecord) -> None:
@@ -78,6 +101,8 @@ class RunProgress:
             block: What the model will read.
             record: What the result of the run says about it.
         """
+        if self._finished is _NO_RESULTS:
+            self._finished = {}
         self._finished[block.tool_use_id] = block
         self.records.append(record)
 
@@ -92,7 +117,7 @@ class RunProgress:
             why: The text for calls that have no result.
             note: A text for the model, behind the results.
         """
-        self.closed_early = []
+        self.closed_early = ()
         if not self._open and note is None:
             self.announced = False
             return []
@@ -106,8 +131,8 @@ class RunProgress:
         blocks: list[ContentBlock] = [*results, *([] if note is None else [TextBlock(text=note)])]
         if blocks:
             self.conversation.add(Role.USER, blocks)
-        self._open, self._finished = {}, {}
-        self.closed_early = results if self.announced else []
+        self._open, self._finished = _NO_CALLS, _NO_RESULTS
+        self.closed_early = results if self.announced else ()
         self.announced = False
         return results
 

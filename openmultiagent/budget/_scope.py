@@ -91,7 +91,8 @@ class BudgetScope:
         """The same for cost."""
         self.started: float | None = None
         """When the clock of this scope was started, in ``time.monotonic()``."""
-        self._tallies: dict[CostEstimateContext, _Tally] = {}
+        self._tallies: dict[CostEstimateContext, tuple[TokenUsage, float, int]] = {}
+        """What the calls of one kind have used so far: tokens, cost, and how many there were."""
         # Asked before every call, so answered without walking up the tree.
         self._is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent._is_limited)  # noqa: SLF001 - its own class
         holds = self.limits.tokens is not None or self.limits.cost is not None
@@ -226,9 +227,7 @@ class BudgetScope:
 
     def usage_report(self) -> tuple[UsageEntry, ...]:
         """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""
-        return tuple(
-            [UsageEntry(*context, tally.usage, tally.cost, tally.requests) for context, tally in self._tallies.items()]
-        )
+        return tuple([UsageEntry(*context, *tally) for context, tally in self._tallies.items()])
 
     def remaining(self) -> Remaining:
         """Return what is left, here and in all ancestors; never below zero, None where nothing limits it."""
@@ -240,8 +239,22 @@ class BudgetScope:
             cost=_least(s.limits.cost - s.cost - s.reserved_cost for s in lineage if s.limits.cost is not None),
             requests=_least(s.limits.requests - s.requests for s in lineage if s.limits.requests is not None),
             tool_calls=_least(s.limits.tool_calls - s.tool_calls for s in lineage if s.limits.tool_calls is not None),
-            seconds=_least(s.limits.seconds - _elapsed(s) for s in lineage if s.limits.seconds is not None),
+            seconds=self.seconds_left(),
         )
+
+    def seconds_left(self) -> float | None:
+        """Return what ``remaining`` says about seconds."""
+        if not self._is_limited:
+            return None
+        left: float | None = None
+        scope: BudgetScope | None = self
+        while scope is not None:
+            limit = scope.limits.seconds
+            if limit is not None:
+                own = max(0.0, limit - _elapsed(scope))
+                left = own if left is None else min(left, own)
+            scope = scope.parent
+        return left
 
     def check(self) -> None:
         """Let one more model call pass, or not.
@@ -315,12 +328,9 @@ class BudgetScope:
         while scope is not None:
             scope.usage = scope.usage + usage
             scope.cost += cost
-            tally = scope._tallies.get(context)  # noqa: SLF001 - its own class
-            if tally is None:
-                tally = scope._tallies[context] = _Tally()  # noqa: SLF001 - its own class
-            tally.usage = tally.usage + usage
-            tally.cost += cost
-            tally.requests += 1
+            tallies = scope._tallies  # noqa: SLF001 - its own class
+            tally = tallies.get(context)
+            tallies[context] = (usage, cost, 1) if tally is None else (tally[0] + usage, tally[1] + cost, tally[2] + 1)
             scope = scope.parent
 
     def _lineage(self) -> list[BudgetScope]:
@@ -328,17 +338,6 @@ class BudgetScope:
         while lineage[-1].parent is not None:
             lineage.append(lineage[-1].parent)
         return lineage[::-1]
-
-
-class _Tally:
-    """What the calls of one kind have used so far."""
-
-    __slots__ = ("cost", "requests", "usage")
-
-    def __init__(self) -> None:
-        self.usage = NO_USAGE
-        self.cost = 0.0
-        self.requests = 0
 
 
 class PendingCall:
@@ -387,17 +386,18 @@ class PendingCall:
             if self._scope.estimate_cost is not None:
                 cost = self._scope.price(usage, context)
         finally:
-            self._release()
+            if self._tokens:
+                self._release()
             self._scope._book(context, usage, cost)  # noqa: SLF001 - the two are one mechanism
 
     def withdraw(self) -> None:
         """Take the call back: nothing was sent."""
-        self._release()
+        if self._tokens:
+            self._release()
         self._scope._count_request(-1)  # noqa: SLF001 - the two are one mechanism
 
     def _release(self) -> None:
-        if self._tokens:
-            self._scope._hold(-self._tokens, -self._cost)  # noqa: SLF001 - the two are one mechanism
+        self._scope._hold(-self._tokens, -self._cost)  # noqa: SLF001 - the two are one mechanism
 
 
 _NOTHING_LIMITED = Remaining(tokens=None, cost=None)

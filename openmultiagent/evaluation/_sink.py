@@ -13,6 +13,7 @@ import copy
 import math
 import random
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from functools import partial
@@ -56,6 +57,8 @@ class EvaluationSink:
 
     def __init__(self, config: OnlineEvaluation | None) -> None:
         self._config = config
+        self.is_active = config is not None and config.sample != 0
+        """Whether any run is judged at all."""
         self._stats = EvaluationStats()
         self._warnings = RareLog(_log)
         self._events = EvaluationEvents(config.logger_provider) if config is not None and config.emit_events else None
@@ -72,11 +75,6 @@ class EvaluationSink:
         self._changed = Signal()
         self._closed = False
         self._is_owned = False
-
-    @property
-    def is_active(self) -> bool:
-        """Whether any run is judged at all."""
-        return self._config is not None and self._config.sample != 0
 
     def stats(self) -> EvaluationStats:
         """Return the counts so far."""
@@ -95,11 +93,13 @@ class EvaluationSink:
             call_next: The rest of it.
         """
         wanted = self._sampled(call)  # before the outcome is known
-        started = anyio.current_time()
+        started = time.monotonic()
         result = await call_next()
         if wanted:
-            seconds = anyio.current_time() - started
-            self.offer(call.input, copy.deepcopy(result), seconds, is_recorded=call.trace_ids.is_recorded)
+            seconds = time.monotonic() - started
+            source = call.source
+            judged = source.copy() if source.prompt is None else source.prompt
+            self.offer(judged, copy.deepcopy(result), seconds, is_recorded=call.trace_ids.is_recorded)
         return result
 
     def offer(
@@ -125,7 +125,8 @@ class EvaluationSink:
             refused = self._refusal(self._config)
             if refused is None:
                 self._stats.enqueued += 1
-                self._recent.add(len(self._config.scorers))
+                if self._config.max_evaluations_per_minute is not None:
+                    self._recent.add(len(self._config.scorers))
                 self._waiting[self._next] = Sample(input, result, duration, is_recorded)
                 self._next += 1
             else:

@@ -7,7 +7,6 @@ Invariant: what these functions return belongs to nobody else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 from ..errors import InvalidMessageError
@@ -115,20 +114,42 @@ class Conversation(Sequence[LLMMessage]):
         return copy_messages(self._messages)
 
 
-@dataclass(slots=True)
 class PreparedRunInput:
-    """The input of a run, checked and copied."""
+    """The input of a run, checked and copied.
 
-    messages: list[LLMMessage]
-    """The conversation, in private copies."""
-    structured: bool
-    """Whether the caller gave messages, not a string."""
-    prompt: str | None = None
-    """The string that the caller gave."""
+    Args:
+        messages: The conversation, in private copies; None for the one message of a prompt, made when it is read.
+        structured: Whether the caller gave messages, not a string.
+        prompt: The string that the caller gave.
+    """
+
+    __slots__ = ("_messages", "prompt", "structured")
+
+    def __init__(self, messages: list[LLMMessage] | None, *, structured: bool, prompt: str | None = None) -> None:
+        self._messages = messages
+        self.structured = structured
+        self.prompt = prompt
+
+    @property
+    def messages(self) -> list[LLMMessage]:
+        """The conversation, in private copies."""
+        if self._messages is None:
+            self._messages = [user_turn(self.prompt or "")]
+        return self._messages
 
     def copy(self) -> list[LLMMessage]:
         """Return private copies of the messages, for their receiver to keep and change."""
         return copy_messages(self.messages) if self.prompt is None else [user_turn(self.prompt)]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PreparedRunInput):
+            return NotImplemented
+        return (self.messages, self.prompt) == (other.messages, other.prompt)
+
+    __hash__ = None  # type: ignore[assignment]  # it can be changed
+
+    def __repr__(self) -> str:
+        return f"PreparedRunInput({self.messages!r}, structured={self.structured}, prompt={self.prompt!r})"
 
 
 def assert_valid_messages(messages: object) -> None:
@@ -169,9 +190,9 @@ def prepare_run_input(input: object, *, backend_kind: str | None = None) -> Prep
     Raises:
         InvalidMessageError: It is neither, or the backend cannot take it.
     """
-    messages = read_run_input(input)
     if isinstance(input, str):
-        return PreparedRunInput(messages, structured=False, prompt=str.__str__(input))
+        return PreparedRunInput(None, structured=False, prompt=_checked_prompt(input))
+    messages = read_run_input(input)
     _refuse_for_backend(backend_kind)
     return PreparedRunInput(messages, structured=True)
 
@@ -186,7 +207,7 @@ def read_run_input(input: object) -> list[LLMMessage]:  # noqa: A002 - the word 
         InvalidMessageError: It is neither.
     """
     if isinstance(input, str):
-        return [_user_turn(str.__str__(input))]
+        return [user_turn(_checked_prompt(input))]
     messages = coerce_messages(input)
     if not messages:
         raise InvalidMessageError(
@@ -206,7 +227,7 @@ def prepare_prompt_input(input: object, *, backend_kind: str | None = None) -> L
         InvalidMessageError: It is neither, or the backend cannot take it.
     """
     if isinstance(input, str):
-        return _user_turn(str.__str__(input))
+        return user_turn(_checked_prompt(input))
     content = list(input) if is_sequence(input) else input  # what is no sequence is refused with its path below
     turn = coerce_messages([{"role": Role.USER, "content": content}])
     _refuse_for_backend(backend_kind)
@@ -223,13 +244,14 @@ def user_turn(prompt: str) -> LLMMessage:
     return assemble(LLMMessage, {"role": Role.USER, "content": [block]})
 
 
-def _user_turn(prompt: str) -> LLMMessage:
+def _checked_prompt(prompt: str) -> str:
+    prompt = str.__str__(prompt)
     if not prompt.isascii():
         try:
             check_unicode(prompt)
         except Fault as fault:
             raise fault.at("messages[0].content[0].text") from None
-    return user_turn(prompt)
+    return prompt
 
 
 def _refuse_for_backend(kind: str | None) -> None:

@@ -129,6 +129,8 @@ def read_content(content: list[Any] | tuple[Any, ...], role: Role) -> list[Conte
     Raises:
         Fault: One is not valid, or may not stand there.
     """
+    if type(content) is list and role is not Role.TOOL and all(map(_is_plain_text, content)):
+        return content
     allowed = _ALLOWED[role]
     blocks: list[ContentBlock] = []
     same = type(content) is list
@@ -152,7 +154,7 @@ def _misplaced(kind: str, role: Role) -> Fault:
 
 
 def _read_block(value: object) -> ContentBlock:
-    if type(value) is TextBlock and _is_plain(value.__dict__):
+    if _is_plain_text(value):
         return value
     fields = fields_of(value)
     kind = None if fields is None else kind_of(fields)
@@ -166,8 +168,11 @@ def _read_block(value: object) -> ContentBlock:
     return reader(value, fields)
 
 
-def _is_plain(fields: Fields) -> bool:
-    """Say whether a text block needs no further look, as by far the most blocks."""
+def _is_plain_text(value: object) -> TypeGuard[TextBlock]:
+    """Say whether a block is text that needs no further look, as by far the most blocks are."""
+    if type(value) is not TextBlock:
+        return False
+    fields = value.__dict__
     text, kind = fields.get("text"), fields.get("type")
     return type(text) is str and text.isascii() and type(kind) is str and kind == "text"
 

@@ -47,13 +47,14 @@ class EventReaders:
         self.dropped = 0
         """Events that listeners and readers were too slow for."""
         self.is_closed = False
-        self._mailboxes: dict[int, _Mailbox] = {}
+        self.mailboxes: dict[int, _Mailbox] = {}
+        """One for each reader."""
         self._lock = threading.Lock()  # runs of several event loops may drop at the same time
 
     @property
     def has_readers(self) -> bool:
         """Whether anybody would read an event now."""
-        return bool(self._mailboxes)
+        return bool(self.mailboxes)
 
     def open(self, run_id: str | None) -> _Mailbox:
         """Return a new mailbox; it has ended already when this is closed.
@@ -65,7 +66,7 @@ class EventReaders:
         if self.is_closed:
             mailbox.ended = True
         else:
-            self._mailboxes[id(mailbox)] = mailbox
+            self.mailboxes[id(mailbox)] = mailbox
         return mailbox
 
     def discard(self, mailbox: _Mailbox) -> None:
@@ -74,7 +75,7 @@ class EventReaders:
         Args:
             mailbox: From ``open``.
         """
-        self._mailboxes.pop(id(mailbox), None)
+        self.mailboxes.pop(id(mailbox), None)
 
     def tell(self, event: Event[Any]) -> None:
         """Put an event of its own into every mailbox that it is for.
@@ -82,7 +83,7 @@ class EventReaders:
         Args:
             event: The event.
         """
-        for mailbox in list(self._mailboxes.values()):
+        for mailbox in list(self.mailboxes.values()):
             if mailbox.run_id in (None, event.run_id):
                 if len(mailbox.events) == _MAILBOX:
                     mailbox.dropped += 1
@@ -96,7 +97,7 @@ class EventReaders:
         Args:
             run_id: The run, which has told its last event.
         """
-        for mailbox in list(self._mailboxes.values()):
+        for mailbox in list(self.mailboxes.values()):
             if mailbox.run_id == run_id:
                 self.discard(mailbox)
                 mailbox.end()
@@ -104,7 +105,7 @@ class EventReaders:
     def close(self) -> None:
         """End all mailboxes."""
         self.is_closed = True
-        for mailbox in list(self._mailboxes.values()):
+        for mailbox in list(self.mailboxes.values()):
             self.discard(mailbox)
             mailbox.end()
 

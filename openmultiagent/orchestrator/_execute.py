@@ -1,15 +1,16 @@
 """One entry-point call, from the prepared run to its result: the onion.
 
-Every entry point goes through ``execute``. The chain is composed here, once per run, and the core builds a fresh
-agent inside it.
+Every entry point goes through ``enclose``, which puts around a run what all kinds of runs have in common; ``execute``
+is that of a single agent. The chain is composed here, once per run, and the core builds a fresh agent inside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
+from .._log import enter_run, leave_run
 from .._middleware import compose_run, isolate_results
 from .._record import record
 from ..adapters import AdapterOwner, ModelMiddleware
@@ -19,13 +20,14 @@ from ..evaluation import EvaluationSink
 from ..events import EventBus
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
-from ..tracing import Tracing
+from ..tracing import Tracing, TracingSteps
 from ._progress import Progress
 from ._steps import RunSteps, copy_middleware_result
 from ._stopping import MiddlewareStop
 
-__all__ = ["Machinery", "execute"]
+__all__ = ["Machinery", "enclose", "execute"]
 
+R = TypeVar("R")
 Result = AgentRunResult[Any]
 
 
@@ -64,49 +66,99 @@ async def execute(
         sink: Where the events of a stream go, if there is one.
     """
     tracing = machinery.tracing.steps()
+    core = _Core(machinery, config, tracing, cancel, sink)
+    operation: RunNext = partial(core.run, call)
+    if machinery.middleware:
+        operation = _with_user_middleware(machinery, core, call, cancel)
+    steps = RunSteps(bus, core.environment, has_middleware=bool(machinery.middleware))
+    return await enclose(machinery, call, bus, partial(steps.around, call, operation), tracing)
 
-    def environment(this: RunCall) -> RunEnvironment:
+
+async def enclose(
+    machinery: Machinery, call: RunCall, bus: EventBus, operation: Callable[[], Awaitable[R]], tracing: TracingSteps
+) -> R:
+    """Do a run with spans, evaluation, listeners and log lines around it.
+
+    Args:
+        machinery: What the orchestrator has.
+        call: The run.
+        bus: Its progress events; closed at the end.
+        operation: The run with its own steps. The steps here look at what the results of all runs have in common.
+        tracing: The steps of its spans.
+    """
+    # Our own steps only look at the call, so they all share it.
+    for step in reversed(tracing.run):
+        operation = partial(cast("Callable[..., Awaitable[R]]", step), call, operation)
+    if machinery.evaluation.is_active:
+        operation = partial(cast("Callable[..., Awaitable[R]]", machinery.evaluation.around), call, operation)
+    token = enter_run(partial(_log_ids, call))
+    try:
+        if bus.has_subscriptions:
+            return await machinery.progress.serve_while(bus, operation)
+        return await operation()
+    finally:
+        bus.close()
+        leave_run(token)
+
+
+def _log_ids(call: RunCall) -> tuple[str, str, str]:
+    identity = call.trace_ids.fill(call.identity)
+    return identity.run_id, identity.trace_id, identity.root_span_id
+
+
+def _with_user_middleware(machinery: Machinery, core: _Core, call: RunCall, cancel: CancelToken | None) -> RunNext:
+    user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
+    if cancel is None:
+        return partial(compose_run(user, core.run), call)
+    stop = MiddlewareStop(cancel, core.run, core.environment)
+    return partial(stop.around, call, partial(compose_run(user, stop.core), call))
+
+
+class _Core:
+    """The agent in the middle of it all: a fresh one for each time that it is run, since a middleware may do so again.
+
+    Its conversation, its tools and its adapter lease belong to that time alone.
+    """
+
+    __slots__ = ("_attempts", "_cancel", "_config", "_machinery", "_sink", "_tracing")
+
+    def __init__(
+        self,
+        machinery: Machinery,
+        config: AgentConfig,
+        tracing: TracingSteps,
+        cancel: CancelToken | None,
+        sink: EventSink | None,
+    ) -> None:
+        self._machinery = machinery
+        self._config = config
+        self._tracing = tracing
+        self._cancel = cancel
+        self._sink = sink
+        self._attempts = RunAttempts(sink, config.name) if machinery.middleware and sink is not None else None
+
+    def run(self, call: RunCall) -> Coroutine[Any, Any, Result]:
+        if self._attempts is not None:
+            return self._attempts.make(partial(self._streamed, call))
+        return execute_agent(self._config, call.source.copy(), self.environment(call), self._machinery.adapters)
+
+    def _streamed(self, call: RunCall, sink: EventSink | None) -> Coroutine[Any, Any, Result]:
+        environment = self.environment(call)
+        environment.sink = sink
+        return execute_agent(self._config, call.source.copy(), environment, self._machinery.adapters)
+
+    def environment(self, call: RunCall) -> RunEnvironment:
+        machinery, tracing = self._machinery, self._tracing
         return RunEnvironment(
-            this.trace_ids.fill(this.identity),
-            this.budget,
+            call.trace_ids.fill(call.identity),
+            call.budget,
             model_middleware=machinery.model_middleware,
             tool_middleware=machinery.tool_middleware,
             model_tracing=tracing.model,
             tool_tracing=tracing.tool,
             on_tool_call=machinery.on_tool_call,
             toolsets=machinery.toolsets,
-            cancel=cancel,
-            metadata=this.metadata,
+            sink=self._sink,
+            cancel=self._cancel,
+            metadata=call.source_metadata,
         )
-
-    attempts = RunAttempts(sink, call.name) if machinery.middleware and sink is not None else None
-
-    async def run(this: RunCall, to: EventSink | None) -> Result:
-        surroundings = environment(this)
-        surroundings.sink = to
-        # A fresh agent: its conversation, tools and adapter lease belong to this call alone.
-        return await execute_agent(config, this.source.copy(), surroundings, machinery.adapters)
-
-    async def core(this: RunCall) -> Result:
-        return await (run(this, sink) if attempts is None else attempts.make(partial(run, this)))
-
-    steps = RunSteps(bus, environment, has_middleware=bool(machinery.middleware))
-    operation: RunNext = partial(core, call)
-    around: tuple[RunMiddleware, ...] = (*tracing.run, steps.progress, steps.budget, steps.guard)
-    if machinery.middleware:
-        stop = None if cancel is None else MiddlewareStop(cancel, core, environment)
-        operation = partial(_with_user_middleware(machinery, core if stop is None else stop.core), call)
-        if stop is not None:
-            around = (*tracing.run, steps.progress, steps.budget, stop.around, steps.guard)
-    # Our own steps only look at the call, so they all share it; evaluation runs the application's sampler.
-    for step in reversed(around):
-        operation = partial(step, call, operation)
-    if machinery.evaluation.is_active:
-        operation = partial(machinery.evaluation.around, call.fork(), operation)
-    return await machinery.progress.serve_while(bus, operation)
-
-
-def _with_user_middleware(
-    machinery: Machinery, core: Callable[[RunCall], Awaitable[Result]]
-) -> Callable[[RunCall], Awaitable[Result]]:
-    return compose_run([isolate_results(step, copy_middleware_result) for step in machinery.middleware], core)

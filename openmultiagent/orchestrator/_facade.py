@@ -17,14 +17,14 @@ from typing_extensions import TypeVar, Unpack
 
 from .._shown import shown
 from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
-from ..agent import AgentConfig, AgentStream, EventSink, RunCall, RunMiddleware, lease_adapter
+from ..agent import AgentConfig, AgentStream, EventSink, RunCall, RunMiddleware, TraceIds, lease_adapter
 from ..budget import BudgetMode, BudgetScope, CostEstimator, Limits, merge_limits
 from ..cancellation import CancelToken, check_cancel
 from ..egress import EgressPolicy, intersect_egress_policies, normalize_egress_policy
 from ..errors import ConfigurationError, PolicyError
 from ..evaluation import EvaluationSink, OnlineEvaluation
 from ..events import EventListener
-from ..identity import MetadataValue, RunIdentity, validate_metadata, validate_run_id
+from ..identity import MetadataValue, RunIdentity, new_ids, validate_metadata, validate_run_id
 from ..messages import AgentRunInput, prepare_run_input
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner, check_preset, default_preset
@@ -318,7 +318,7 @@ class OpenMultiAgent(TeamEntry):
     ) -> tuple[AgentConfig[T], RunCall]:
         agent = self._completed(AgentConfig.of(config), normalize_egress_policy(egress_policy))
         source = prepare_run_input(input)
-        identity = RunIdentity(validate_run_id(run_id))
+        run_id, trace_id, span_id = new_ids(None if run_id is None else validate_run_id(run_id))
         limits = self._limits
         if own is not None or agent.max_token_budget is not None:
             limits = merge_limits(limits, own, _limits(agent.max_token_budget, None, None))
@@ -328,11 +328,12 @@ class OpenMultiAgent(TeamEntry):
         call = RunCall(
             kind="agent",
             name=agent.name,
-            identity=identity,
+            identity=RunIdentity(run_id),
             budget=BudgetScope(agent.name, limits, estimate_cost=self._estimate_cost, mode=self._budget_mode),
             source=source,
             config=agent,
             metadata=validate_metadata(metadata),
+            trace_ids=TraceIds(trace_id, span_id),
         )
         return agent, call
 

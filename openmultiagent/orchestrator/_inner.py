@@ -130,7 +130,7 @@ class InnerRuns:
             toolsets=machinery.toolsets,
             sink=sink if sink is None or task is None else partial(_labelled, sink, task),
             cancel=self._cancel,
-            metadata=self._call.metadata,
+            metadata=self._call.source_metadata,
         )
 
     def tell_overrun(self, error: BaseException | None, agent: str | None, task: str | None = None) -> None:

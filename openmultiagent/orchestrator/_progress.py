@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import anyio
 
 from .._detached import Detached
-from ..events import Event, EventBus, EventListener
+from ..events import Event, EventBus, EventListener, is_async_listener
 from ._event_stream import EventReaders, EventStream
 
 __all__ = ["Progress"]
@@ -33,8 +33,9 @@ class Progress:
     """
 
     def __init__(self, listeners: Sequence[EventListener]) -> None:
-        self._listeners = tuple(listeners)
+        self._known = _known(listeners)
         self._readers = EventReaders()
+        self._mailboxes = self._readers.mailboxes
         self._services: dict[Detached[None], EventBus] = {}
         self._exits: list[BaseException] = []
         self.is_owned = False
@@ -48,7 +49,7 @@ class Progress:
     @property
     def has_readers(self) -> bool:
         """Whether anybody would read an event now."""
-        return self._readers.has_readers
+        return bool(self._mailboxes)
 
     def tell(self, event: Event[Any]) -> None:
         """Pass an event on to its readers.
@@ -80,7 +81,7 @@ class Progress:
         Args:
             listener: It is compared by identity.
         """
-        self._listeners = tuple(item for item in self._listeners if item is not listener)
+        self._known = _known([item for item in self._known[0] if item is not listener])
 
     def bus(self, run_id: str, *further: EventListener) -> EventBus:
         """Return the bus of a new run.
@@ -89,7 +90,10 @@ class Progress:
             run_id: The run.
             further: Who else is told of this run.
         """
-        return EventBus(run_id, (*self._listeners, *further), hub=self)
+        listeners, are_async = self._known
+        if further:
+            listeners, are_async = _known([*listeners, *further])
+        return EventBus(run_id, listeners, are_async=are_async, hub=self)
 
     def stream(self, run_id: str | None) -> EventStream:
         """Return the events from now on.
@@ -152,6 +156,11 @@ class Progress:
         """Raise what a listener raised to end the process: in a task of its own nobody would notice."""
         if self._exits:
             raise _exit_in(self._exits.pop())
+
+
+def _known(listeners: Sequence[EventListener]) -> tuple[tuple[EventListener, ...], tuple[bool, ...]]:
+    """Return listeners, and which of them are async; in one value, since runs on other threads read it."""
+    return tuple(listeners), tuple(map(is_async_listener, listeners))
 
 
 async def _all_served(buses: Sequence[EventBus]) -> None:

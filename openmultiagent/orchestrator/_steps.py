@@ -1,8 +1,8 @@
 """The orchestrator's own steps around a run, and what keeps a user's steps from hurting it.
 
 From the outside in a run passes: evaluation > tracing > progress > budget > user middleware > the agent. The first
-two belong to their parts; the others are here. Every step enters and leaves in the same task, and none catches a
-cancellation.
+two belong to their parts; the next two are here, in one step, and what keeps user middleware from hurting the run with
+them. Every step enters and leaves in the same task, and none catches a cancellation.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class RunSteps:
         has_middleware: Whether user middleware stands between these steps and the agent.
     """
 
+    __slots__ = ("_bus", "_environment", "_has_middleware")
+
     def __init__(
         self, bus: EventBus, environment: Callable[[RunCall], RunEnvironment], *, has_middleware: bool
     ) -> None:
@@ -53,46 +55,39 @@ class RunSteps:
         self._environment = environment
         self._has_middleware = has_middleware
 
-    async def progress(self, call: RunCall, call_next: RunNext) -> Result:
-        """Emit the first and the last event of the run, the last one on every path.
+    async def around(self, call: RunCall, call_next: RunNext) -> Result:
+        """Emit the first and the last event of the run, the last one on every path, and keep its budget.
 
         Args:
             call: The run.
-            call_next: The rest of it.
+            call_next: User middleware and the agent.
         """
         bus = self._bus
         if bus.has_listeners:
             bus.emit(AgentStarted(agent=call.name, payload=input_payload(call.source), copy=copy_input_payload))
         else:
             bus.skip()
+        call.budget.start()
         result: Result | None = None
         try:
-            result = await call_next()
+            try:
+                result = await call_next()
+            except (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()) as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed run
+                result = failed_result(self._environment(call), as_failure(error, "a run middleware"), kind="callback")
+            else:
+                if self._has_middleware:
+                    result = _own_result(call, result)
+            result = self._within_budget(call, result)
             return result
         finally:
             if bus.has_listeners:
                 # A copy: the caller may change its result before a listener has looked at this one.
                 final = cancelled_result(self._environment(call)) if result is None else copy_result(result)
-                bus.emit(AgentFinished(agent=call.name, payload=final, copy=copy_result))
+                bus.emit(AgentFinished(agent=call.name, payload=final, copy=copy_result, is_own=True))
 
-    async def budget(self, call: RunCall, call_next: RunNext) -> Result:
-        """Say so when the run has used more than it may.
-
-        Args:
-            call: The run.
-            call_next: The rest of it.
-        """
-        budget = call.budget
-        budget.start()
-        result = await call_next()
-        if self._has_middleware:  # which may have returned the result of another run
-            result = result.replace(
-                token_usage=budget.usage,
-                usage_report=budget.usage_report(),
-                agent=call.name,
-                duration=budget.elapsed(),
-            )
-        overrun = budget.overrun()
+    def _within_budget(self, call: RunCall, result: Result) -> Result:
+        """Return the result of a run that may have used more than it may; say so when it has."""
+        overrun = call.budget.overrun()
         if overrun is not None and result.status.code != "budget_exhausted":
             status, info = classify_failure(overrun, attempt=call.identity.attempt)
             result = result.replace(success=False, status=status, stop_reason="budget", error_info=info, error=overrun)
@@ -102,20 +97,18 @@ class RunSteps:
                 self._bus.emit(BudgetExceeded(agent=call.name, payload=error))
         return result
 
-    async def guard(self, call: RunCall, call_next: RunNext) -> Result:
-        """Turn whatever user middleware does into a result that belongs to this run.
 
-        Args:
-            call: The run.
-            call_next: User middleware and the agent.
-        """
-        try:
-            result = await call_next()
-        except (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()) as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed run
-            return failed_result(self._environment(call), as_failure(error, "a run middleware"), kind="callback")
-        if not self._has_middleware:
-            return result
-        return result.replace(identity=call.trace_ids.fill(call.identity), metadata=copy_metadata(call.metadata))
+def _own_result(call: RunCall, result: Result) -> Result:
+    """Return what user middleware made of a run as its own: it may have returned the result of another one."""
+    budget = call.budget
+    return result.replace(
+        identity=call.trace_ids.fill(call.identity),
+        metadata=copy_metadata(call.source_metadata),
+        token_usage=budget.usage,
+        usage_report=budget.usage_report(),
+        agent=call.name,
+        duration=budget.elapsed(),
+    )
 
 
 def copy_middleware_result(result: Result) -> Result:

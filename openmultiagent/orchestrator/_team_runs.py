@@ -38,7 +38,7 @@ from ..tasks import (
 )
 from ..team import Team, TeamConfig
 from ._dispatch import dispatch
-from ._execute import Machinery
+from ._execute import Machinery, enclose
 from ._goal_run import GoalRun, GoalSetup
 from ._graph_run import Crew, GraphRun, RoutedProviders
 from ._inner import InnerRuns
@@ -112,12 +112,9 @@ class PreparedTeamRun:
         if machinery.middleware:
             user = [isolate_results(cast(Any, step), copy_team_middleware_result) for step in machinery.middleware]
             operation = partial(compose_run(user, core), call)
-        # The steps of other parts look at what results of all kinds have in common.
-        for step in reversed((*cast(Any, machinery.tracing.steps().run), steps.budget, steps.guard)):
+        for step in (steps.guard, steps.budget):
             operation = partial(step, call, operation)
-        if machinery.evaluation.is_active:
-            operation = partial(cast(Any, machinery.evaluation.around), call.fork(), operation)
-        return await machinery.progress.serve_while(bus, operation)
+        return await enclose(machinery, call, bus, operation, machinery.tracing.steps())
 
 
 class TeamRuns:

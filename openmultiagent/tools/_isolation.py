@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import anyio
 
+from .._deadlines import loop_clock
+
 __all__ = ["Outcome", "run_isolated"]
 
 
@@ -39,10 +41,15 @@ async def run_isolated(operation: Callable[[], Awaitable[object]], *, seconds: f
     caller = _Caller()
     value: object = None
     failure: BaseException | None = None
-    scope = anyio.move_on_after(seconds)
+    line = loop_clock().line(seconds)
+    scope = line.scope()
     try:
         with scope:
-            value = await operation()
+            line.join(scope)
+            try:
+                value = await operation()
+            finally:
+                line.leave(scope)
     except Exception as error:  # noqa: BLE001 - the boundary between what is not ours and a run
         failure = error
     except BaseException as error:

@@ -21,6 +21,7 @@ from ..tools import ToolCall, ToolNext, ToolResult
 from . import _names as names
 from ._failures import TOOL_ERROR, run_error_type
 from ._first_chunk import FirstChunk
+from ._providers import global_meter_provider
 
 __all__ = ["Metrics"]
 
@@ -41,17 +42,27 @@ class Metrics:
 
     def __init__(self, meter_provider: MeterProvider | None = None) -> None:
         self._provider = meter_provider
+        self._global = global_meter_provider()
         self._instruments: _Instruments | None = None
 
     @property
     def is_active(self) -> bool:
         """Whether anybody measures: a global provider may be set after the orchestrator was made."""
         if self._instruments is None:
-            provider = _real_provider(self._provider)
+            if self._provider is None and self._global.is_unset:
+                return False
+            provider = self._real_provider()
             if provider is None:
                 return False
             self._instruments = _Instruments(provider)
         return not isinstance(self._instruments.duration, NoOpHistogram)
+
+    def _real_provider(self) -> MeterProvider | None:
+        provider = self._provider
+        # What the API package itself hands out, before an SDK has set a provider, measures nothing.
+        if provider is None or (_belongs_to_api(provider) and not isinstance(provider, NoOpMeterProvider)):
+            provider = self._global.get()
+        return None if provider is None or _belongs_to_api(provider) else provider
 
     async def run(self, call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
         """Measure a run.
@@ -156,14 +167,6 @@ class _Operation:
         if kind is not None:
             self._attributes[names.ERROR_TYPE] = kind.__name__ if issubclass(kind, Exception) else "cancelled"
         self._instruments.duration.record(time.perf_counter() - self._started, self._attributes)
-
-
-def _real_provider(given: MeterProvider | None) -> MeterProvider | None:
-    if isinstance(given, NoOpMeterProvider):
-        return None
-    # What the API package itself hands out, before an SDK has set a provider, measures nothing.
-    provider = metrics.get_meter_provider() if given is None or _belongs_to_api(given) else given
-    return None if _belongs_to_api(provider) else provider
 
 
 def _belongs_to_api(provider: MeterProvider) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import Token
-from functools import partial
 from typing import Any, NamedTuple
 
 from opentelemetry import trace
@@ -30,7 +29,7 @@ from opentelemetry.trace import (
     TracerProvider,
 )
 
-from .._log import enter_run, get_logger, leave_run
+from .._log import get_logger
 from .._shown import shown
 from .._version import __version__
 from ..adapters import FallbackResponse, LLMResponse, ModelCall, ModelMiddleware, ModelNext
@@ -44,6 +43,7 @@ from ._content import ContentCapture, TraceContent
 from ._failures import TOOL_ERROR, run_error_type
 from ._first_chunk import FirstChunk
 from ._metrics import Metrics
+from ._providers import global_tracer_provider
 from ._workflow import TracedTask, dependency_links, end_task, plan_attributes, task_attributes
 
 __all__ = ["OpenSpan", "Tracing", "TracingSteps"]
@@ -69,6 +69,9 @@ class TracingSteps(NamedTuple):
     tool: tuple[ToolMiddleware, ...]
 
 
+_UNTRACED = TracingSteps((), (), ())
+
+
 class Tracing:
     """The tracing steps of the run, model and tool seams.
 
@@ -90,6 +93,8 @@ class Tracing:
         if content is not None and not isinstance(content, TraceContent):
             raise ConfigurationError(f"trace_content must be a TraceContent, got {shown(content)}")
         self._provider = tracer_provider
+        self._is_given = _makes_spans(tracer_provider)
+        self._global = global_tracer_provider()
         self._tracer: Tracer | None = None
         self._has_failed = False
         self._metrics = Metrics(meter_provider)
@@ -100,7 +105,7 @@ class Tracing:
         metrics = self._metrics
         if not metrics.is_active:
             if not self.is_active:
-                return TracingSteps((_logged,), (), ())
+                return _UNTRACED
             return TracingSteps((self.run,), (self.chat,), (self.execute_tool,))
         return TracingSteps(
             (self.run, metrics.run), (self.chat, metrics.chat), (self.execute_tool, metrics.execute_tool)
@@ -109,8 +114,9 @@ class Tracing:
     @property
     def is_active(self) -> bool:
         """Whether anybody makes spans: a global provider may be set after the orchestrator was made."""
-        provider = trace.get_tracer_provider() if self._provider is None else self._provider
-        return not isinstance(provider, ProxyTracerProvider | NoOpTracerProvider)
+        if self._provider is not None:
+            return self._is_given
+        return not self._global.is_unset and _makes_spans(self._global.get())
 
     @property
     def tracer(self) -> Tracer:
@@ -126,24 +132,20 @@ class Tracing:
             call: The run; the ids of the span are put into its ``trace_ids``.
             call_next: The rest of the run.
         """
-        token = enter_run(partial(_log_ids, call))
-        try:
-            operation = "invoke_agent" if call.kind == "agent" else "invoke_workflow"
-            with self._span(f"{operation} {call.name}", SpanKind.INTERNAL, _links(call.identity)) as span:
-                if span.is_recording():
-                    context = span.get_span_context()
-                    call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
-                    span.set_attributes(_run_attributes(call))
-                    if self._content is not None:
-                        self._content.record(span, self._content.of_run, call)
-                result = await call_next()
-                if span.is_recording():
-                    _end_run(span, result)
-                    if self._content is not None:
-                        self._content.record(span, self._content.of_result, result)
-                return result
-        finally:
-            leave_run(token)
+        operation = "invoke_agent" if call.kind == "agent" else "invoke_workflow"
+        with self._span(f"{operation} {call.name}", SpanKind.INTERNAL, _links(call.identity)) as span:
+            if span.is_recording():
+                context = span.get_span_context()
+                call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
+                span.set_attributes(_run_attributes(call))
+                if self._content is not None:
+                    self._content.record(span, self._content.of_run, call)
+            result = await call_next()
+            if span.is_recording():
+                _end_run(span, result)
+                if self._content is not None:
+                    self._content.record(span, self._content.of_result, result)
+            return result
 
     async def chat(self, call: ModelCall, call_next: ModelNext) -> LLMResponse:
         """Put the span ``chat {model}`` around a model call.
@@ -285,6 +287,10 @@ class OpenSpan:
             self._owner.tell(failure)
 
 
+def _makes_spans(provider: TracerProvider | None) -> bool:
+    return provider is not None and not isinstance(provider, (ProxyTracerProvider, NoOpTracerProvider))
+
+
 def _mark_failed(span: Span, kind: type[BaseException]) -> None:
     if issubclass(kind, Exception):
         # The class only: an exception's text may hold a prompt or a key.
@@ -292,20 +298,6 @@ def _mark_failed(span: Span, kind: type[BaseException]) -> None:
         span.set_status(Status(StatusCode.ERROR))
     else:
         span.set_attribute(names.STATUS, "cancelled")
-
-
-async def _logged(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
-    """Without spans, have at least the log lines of a run carry its ids."""
-    token = enter_run(partial(_log_ids, call))
-    try:
-        return await call_next()
-    finally:
-        leave_run(token)
-
-
-def _log_ids(call: RunCall) -> tuple[str, str, str]:
-    identity = call.trace_ids.fill(call.identity)
-    return identity.run_id, identity.trace_id, identity.root_span_id
 
 
 def _links(identity: RunIdentity) -> list[Link] | None:
@@ -328,12 +320,16 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
         names.RUN_ID: call.identity.run_id,
         names.RUN_ATTEMPT: call.identity.attempt,
     }
-    if call.config is not None:
-        optional = {names.AGENT_DESCRIPTION: call.config.description, names.REQUEST_MODEL: call.config.model}
-        provider = call.config.provider if call.config.adapter is None else call.config.adapter.name
-        optional[names.PROVIDER_NAME] = None if provider is None else names.provider_name(provider)
-        attributes.update({key: value for key, value in optional.items() if value is not None})
-    for key, value in (call.metadata or {}).items():
+    config = call.config
+    if config is not None:
+        if config.description is not None:
+            attributes[names.AGENT_DESCRIPTION] = config.description
+        if config.model is not None:
+            attributes[names.REQUEST_MODEL] = config.model
+        provider = config.provider if config.adapter is None else config.adapter.name
+        if provider is not None:
+            attributes[names.PROVIDER_NAME] = names.provider_name(provider)
+    for key, value in (call.source_metadata or {}).items():
         attributes[names.METADATA_PREFIX + key] = value
     return attributes
 
@@ -389,12 +385,12 @@ def _response_attributes(response: LLMResponse) -> dict[str, Any]:
     if usage is not None:
         attributes[names.USAGE_INPUT] = usage.input_tokens
         attributes[names.USAGE_OUTPUT] = usage.output_tokens
-        details = {
-            names.USAGE_CACHE_READ: usage.cache_read_tokens,
-            names.USAGE_CACHE_WRITE: usage.cache_write_tokens,
-            names.USAGE_REASONING: usage.reasoning_tokens,
-        }
-        attributes.update({name: tokens for name, tokens in details.items() if tokens})
+        if usage.cache_read_tokens:
+            attributes[names.USAGE_CACHE_READ] = usage.cache_read_tokens
+        if usage.cache_write_tokens:
+            attributes[names.USAGE_CACHE_WRITE] = usage.cache_write_tokens
+        if usage.reasoning_tokens:
+            attributes[names.USAGE_REASONING] = usage.reasoning_tokens
     return attributes
 
 

@@ -27,7 +27,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "agent._pool": {"AgentPool._run_all.run_one", "_result"},  # anybody's agents
     "agent._structured": {"OutputFormat.__init__"},  # the hooks of users' types
     "agent._turnstile": {"Turnstile.__aenter__"},  # gives its place back and raises again
-    "agent._model_seam": {"ModelSeam._send"},  # anybody's adapter
+    "agent._model_seam": {"ModelSeam._timed", "ModelSeam._send"},  # anybody's adapter
     "agent._tool_seam": {"ToolSeam._result_of"},  # users' middleware: a failed call, not a failed run
     "evaluation._judging": {"judge"},  # users' scorers
     "evaluation._sink": {  # users' samplers, stores and callbacks, and anybody's log exporter
@@ -47,7 +47,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._team_steps": {"TeamSteps.guard"},  # users' middleware
     "orchestrator._routing._decision": {"_profiled"},  # users' profilers
     "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
-    "orchestrator._steps": {"RunSteps.guard"},  # users' middleware
+    "orchestrator._steps": {"RunSteps.around"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
     "outcome": {"_attribute", "_text", "can_pickle"},  # foreign exceptions describe and pickle themselves
     "team._shared_memory": {"_adapter_of"},  # the hooks of users' types

@@ -37,7 +37,7 @@ LEVELS = (
         "outcome",
         "receipt",
     ),
-    ("_sqlite", "_detached", "cancellation", "egress", "budget", "events", "_middleware"),
+    ("_sqlite", "_detached", "_deadlines", "cancellation", "egress", "budget", "events", "_middleware"),
     ("stores", "approvals", "adapters", "tools"),
     ("agent", "backends", "tracing", "evaluation"),
     ("tasks", "team", "checkpoint"),

@@ -1,6 +1,9 @@
 """What runs share to be quick is never seen: definitions that are used again, and what adapters are handed."""
 
+import copy
+import pickle
 from collections.abc import MutableMapping
+from dataclasses import fields
 from typing import Any
 
 import anyio
@@ -23,6 +26,22 @@ async def test_a_definition_gets_the_defaults_of_the_orchestrator_that_runs_it()
     answers = [(await oma.run_agent(config, "x")).output for oma in (one, two, one, one, two)]
     assert answers == ["one", "two", "one", "one", "two"]
     assert (config.adapter, config.model) == (None, None)
+
+
+async def test_what_runs_keep_in_a_definition_is_in_none_of_its_copies() -> None:
+    config = AgentConfig("a", provider="embedded", system_prompt="s")
+    untouched, before = AgentConfig("a", provider="embedded", system_prompt="s"), pickle.dumps(config)
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter([]), default_model="m")
+    assert (await oma.run_agent(config, "x")).success
+    assert (await Agent(config).run("x")).success
+    assert set(vars(config)) > set(vars(untouched))  # so there is something to leave out
+    assert pickle.dumps(config) == before
+    for each in (pickle.loads(before), copy.copy(config), copy.deepcopy(config), config.replace()):
+        assert each == config == untouched
+        assert repr(each) == repr(untouched)
+        assert set(vars(each)) - {"grants"} == {item.name for item in fields(AgentConfig)}
+        assert each.granted_tools == ()
+        assert (await Agent(each).run("x")).success
 
 
 async def test_a_definition_is_told_of_with_its_own_values_by_each_of_its_copies() -> None:
