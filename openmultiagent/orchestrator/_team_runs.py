@@ -247,7 +247,8 @@ class TeamRuns:
             except ConfigurationError as error:
                 return ConfigurationError(
                     f"{error}; it makes the plan, and uses the model of no agent: pass"
-                    " coordinator=CoordinatorConfig(...), or give OpenMultiAgent a default_adapter, default_provider or default_model"
+                    " coordinator=CoordinatorConfig(...), or give OpenMultiAgent a default_adapter, default_provider"
+                    " or default_model"
                 )
         return None
 
