@@ -171,8 +171,10 @@ class TeamRuns:
             InvalidTaskDependenciesError: Its tasks are no graph; lists all faults.
             InvalidTaskRequirementsError: Nobody can do a task; lists all of them.
         """
-        if isinstance(plan, str):
-            raise ConfigurationError("a plan must be a PlanArtifact or its plain data, got str: PlanArtifact.from_json")
+        if isinstance(cast(object, plan), str):
+            raise ConfigurationError(
+                "a plan must be a PlanArtifact or its plain data, got str; PlanArtifact.from_json reads it"
+            )
         artifact = plan if isinstance(plan, PlanArtifact) else PlanArtifact.from_dict(plan)
         self._check_costs(artifact.tasks)
         return self._graph(as_team(team), artifact.to_tasks(), options, kind="plan", goal=artifact.goal)

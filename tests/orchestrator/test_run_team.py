@@ -388,7 +388,7 @@ async def test_a_coordinator_may_have_its_model_from_a_config_or_a_route(options
             lambda oma: oma.run_tasks([{"name": "ann"}], []),
             "team must be a Team, a TeamConfig or a mapping .* got list",
         ),
-        (lambda oma: oma.run_from_plan(team(), "{}"), r"got str: PlanArtifact.from_json"),
+        (lambda oma: oma.run_from_plan(team(), "{}"), "got str; PlanArtifact.from_json"),
     ],
 )
 async def test_what_belongs_elsewhere_is_refused_with_its_place(call: Callable[[Any], Any], text: str) -> None:
