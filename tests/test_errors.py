@@ -278,6 +278,15 @@ def test_texts_that_are_made_from_fields(error: OpenMultiAgentError, text: str) 
     assert str(error) == text
 
 
+@proves("ERR-4")
+def test_why_requirements_are_unsatisfied_is_noted_for_tracebacks() -> None:
+    issue = {"code": "A", "task_title": "one", "reasons": ["'z' is no agent", "x" * 1_000]}
+    error = InvalidTaskRequirementsError([issue] * 30)
+    assert error.__notes__[:1] == ["\"one\": 'z' is no agent"]
+    assert [len(note) for note in error.__notes__] == [22, 500] * 20
+    assert pickle.loads(pickle.dumps(error)).__notes__ == error.__notes__
+
+
 @proves("ERR-5")
 @pytest.mark.parametrize(
     ("cls", "retryable"),

@@ -14,6 +14,11 @@ __all__ = [
     "RoutingDeclarationRequiredError",
 ]
 
+_NOTED = 20
+"""Faults whose reasons are noted."""
+_MAX_NOTE = 500
+"""Characters of a note."""
+
 
 class InvalidMessageError(ConfigurationError, ValueError):
     """A message, block or media source does not have the shape that it must have.
@@ -34,8 +39,10 @@ class InvalidMessageError(ConfigurationError, ValueError):
 class InvalidTaskRequirementsError(ConfigurationError):
     """Tasks need what no agent of the team offers.
 
+    The reasons of the first faults are notes, so that a traceback shows them.
+
     Args:
-        issues: One mapping per fault, with ``code`` and ``task_title``.
+        issues: One mapping per fault, with ``code`` and ``task_title``, and perhaps ``reasons``.
     """
 
     code = "INVALID_TASK_REQUIREMENTS"
@@ -45,6 +52,9 @@ class InvalidTaskRequirementsError(ConfigurationError):
         listed = ", ".join(f'{issue.get("code")} for "{issue.get("task_title")}"' for issue in issues)
         super().__init__(f"Task requirements are unsatisfied: {listed}")
         self.issues = [dict(issue) for issue in issues]
+        for issue in issues[:_NOTED]:
+            for reason in issue.get("reasons") or ():
+                self.add_note(f'"{issue.get("task_title")}": {reason}'[:_MAX_NOTE])
 
 
 class InvalidTaskDependenciesError(ConfigurationError):

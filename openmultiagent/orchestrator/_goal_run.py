@@ -20,6 +20,7 @@ from ..adapters import LLMChatOptions, LLMResponse
 from ..agent import AgentConfig, AgentFinished, AgentStarted, lease_adapter
 from ..budget import CostEstimateContext
 from ..errors import (
+    ConfigurationError,
     InvalidTaskRequirementsError,
     OpenMultiAgentError,
     RoutingDeclarationRequiredError,
@@ -99,6 +100,8 @@ class GoalSetup:
     """Who works, where nothing is left to decide."""
     plan_only: bool
     coordinator: CoordinatorConfig
+    missing_model: ConfigurationError | None
+    """Why the coordinator cannot be asked."""
     router: ExecutionRouter | None
     routing: ExecutionRoutingConfig
     strict_assignees: bool
@@ -247,6 +250,8 @@ class GoalRun:
 
     async def _together(self) -> TeamRunResult:
         setup, crew = self.setup, self.crew
+        if setup.missing_model is not None:
+            return self._failed(setup.missing_model)
         payload: dict[str, Any] = {"phase": "decomposition", "goal": task_input_text(setup.goal)}
         self._emit(AgentStarted, payload, dict)
         self._has_begun = True

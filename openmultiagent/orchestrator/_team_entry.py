@@ -19,7 +19,7 @@ from ._lifetime import Lifetime
 from ._plan import CoordinatorConfig
 from ._routing import ExecutionRouter, ExecutionRoutingConfig
 from ._team_runs import GivenTeam, GoalOptions, PreparedTeamRun, RunOptions, TeamRuns
-from ._team_settings import check_names
+from ._team_settings import TeamSettings, check_names
 from ._team_stream import TeamStream
 
 __all__ = ["TasksOptions", "TeamEntry", "TeamOptions"]
@@ -33,6 +33,16 @@ _OWN = {
     "execution_routing": "routing",
 }
 """The options of runs for a goal, and what they are called inside."""
+
+
+_ELSEWHERE = {
+    **dict.fromkeys(_OWN, "run_team and stream_team take it"),
+    **dict.fromkeys(TeamSettings.__annotations__, "OpenMultiAgent takes it"),
+    **dict.fromkeys(
+        _OWN.keys() & TeamSettings.__annotations__.keys(), "OpenMultiAgent, run_team and stream_team take it"
+    ),
+}
+"""Options of other calls, and who takes them."""
 
 
 class TasksOptions(TypedDict, total=False):
@@ -227,7 +237,7 @@ class TeamEntry:
         return prepared.execute(self._machinery.progress.bus(prepared.call.identity.run_id))
 
     def _options(self, given: TasksOptions) -> RunOptions:
-        check_names(given, TasksOptions.__annotations__, "a run has no option")
+        check_names(given, TasksOptions.__annotations__, "a run of tasks has no option", elsewhere=_ELSEWHERE)
         cancel = given.get("cancel")
         check_cancel(cancel)
         tokens, cost, limits = given.get("max_token_budget"), given.get("max_cost_budget"), given.get("limits")
@@ -247,7 +257,7 @@ class TeamEntry:
 
 def _split(options: TeamOptions) -> tuple[TasksOptions, GoalOptions]:
     """Return what is said of every run, and what of a run for a goal."""
-    check_names(options, TeamOptions.__annotations__, "a run has no option")
+    check_names(options, TeamOptions.__annotations__, "a run has no option", elsewhere=_ELSEWHERE)
     given: dict[str, Any] = dict(options)
     own = {name: given.pop(key) for key, name in _OWN.items() if key in given}
     return cast(TasksOptions, given), GoalOptions(**own)

@@ -33,8 +33,10 @@ from ..tasks import (
     TeamRunResult,
     plan_graph,
     read_task_input,
+    route_for,
     task_input_text,
     validate_task_requirements,
+    with_route,
 )
 from ..team import Team, TeamConfig
 from ._dispatch import dispatch
@@ -42,7 +44,7 @@ from ._execute import Machinery, enclose
 from ._goal_run import GoalRun, GoalSetup
 from ._graph_run import Crew, GraphRun, RoutedProviders
 from ._inner import InnerRuns
-from ._plan import CoordinatorConfig, as_coordinator_config, team_context
+from ._plan import COORDINATOR, CoordinatorConfig, as_coordinator_config, coordinator_agent, team_context
 from ._routing import (
     ExecutionRouter,
     ExecutionRoutingConfig,
@@ -166,6 +168,10 @@ class TeamRuns:
             InvalidTaskDependenciesError: Its tasks are no graph; lists all faults.
             InvalidTaskRequirementsError: Nobody can do a task; lists all of them.
         """
+        if isinstance(cast(object, plan), str):
+            raise ConfigurationError(
+                "a plan must be a PlanArtifact or its plain data, got str; PlanArtifact.from_json reads it"
+            )
         artifact = plan if isinstance(plan, PlanArtifact) else PlanArtifact.from_dict(plan)
         self._check_costs(artifact.tasks)
         return self._graph(as_team(team), artifact.to_tasks(), options, kind="plan", goal=artifact.goal)
@@ -211,17 +217,39 @@ class TeamRuns:
             plan_only=wish.plan_only,
             has_gates=any((gates.on_plan_ready, gates.on_task_dispatch, gates.on_approval)),
         )
+        coordinator = as_coordinator_config(wish.coordinator)
+        missing = self._missing_model(coordinator, options)
+        if missing is not None and settled is not None and settled.mode == "team":
+            raise missing
         return GoalSetup(
             goal=goal,
             settled=settled,
             plan_only=wish.plan_only,
-            coordinator=as_coordinator_config(wish.coordinator),
+            coordinator=coordinator,
+            missing_model=missing,
             router=check_router(wish.router) or defaults.router,
             routing=defaults.routing if wish.routing is None else as_routing_config(wish.routing),
             strict_assignees=defaults.strict_assignees,
             complete=partial(defaults.complete, policy=options.egress_policy),
             check=partial(self.checked, routing=options.model_routing),
         )
+
+    def _missing_model(self, coordinator: CoordinatorConfig, options: RunOptions) -> ConfigurationError | None:
+        """Return what is wrong with the coordinator's model, which matters only to goals that it plans."""
+        config = self._defaults.complete(coordinator_agent(coordinator, ""), options.egress_policy)
+        route = route_for(options.model_routing, phase="coordinator", agent=COORDINATOR)
+        config = config if route is None else with_route(config, route)
+        if config.adapter is None:
+            try:
+                with suppress(PolicyError):  # what a policy forbids is the result of a run
+                    lease_adapter(config, self._machinery.adapters)
+            except ConfigurationError as error:
+                return ConfigurationError(
+                    f"{error}; it makes the plan, and uses the model of no agent: pass"
+                    " coordinator=CoordinatorConfig(...), or give OpenMultiAgent a default_adapter, default_provider"
+                    " or default_model"
+                )
+        return None
 
     def _graph(self, team: Team, tasks: list[Task], options: RunOptions, *, kind: Any, goal: Any) -> PreparedTeamRun:
         agents = self.agents(team, options)
@@ -380,4 +408,8 @@ def as_team(team: GivenTeam) -> Team:
     Raises:
         ConfigurationError: It is neither.
     """
+    if not isinstance(team, Team | TeamConfig | Mapping):
+        raise ConfigurationError(
+            f"team must be a Team, a TeamConfig or a mapping with its fields, got {type(team).__name__}"
+        )
     return team if isinstance(team, Team) else Team(team)

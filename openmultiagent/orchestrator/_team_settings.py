@@ -114,13 +114,16 @@ def team_defaults(
     )
 
 
-def check_names(given: Mapping[str, Any], known: Mapping[str, Any], what: str) -> None:
+def check_names(
+    given: Mapping[str, Any], known: Mapping[str, Any], what: str, *, elsewhere: Mapping[str, str] | None = None
+) -> None:
     """Refuse a keyword that there is not, naming the one that was meant.
 
     Args:
         given: The keywords.
         known: Those that there are.
         what: How the error begins.
+        elsewhere: Who takes keywords that are not for here.
 
     Raises:
         ConfigurationError: There is one.
@@ -129,6 +132,8 @@ def check_names(given: Mapping[str, Any], known: Mapping[str, Any], what: str) -
         if name not in known:
             import difflib  # noqa: PLC0415 - import time
 
+            if elsewhere is not None and name in elsewhere:
+                raise ConfigurationError(f"{what} {name!r}; {elsewhere[name]}")
             near = difflib.get_close_matches(name, known, n=1)
             advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
             raise ConfigurationError(f"{what} {name!r:.100}; {advice}")

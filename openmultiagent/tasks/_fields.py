@@ -58,13 +58,16 @@ def shown(value: object) -> str:
     return f"{value!r:.30}" if value is None or isinstance(value, int | float) else type(value).__name__
 
 
-def refuse_unknown_keys(given: Mapping[Any, Any], names: Sequence[str], where: str) -> None:
+def refuse_unknown_keys(
+    given: Mapping[Any, Any], names: Sequence[str], where: str, *, hints: Mapping[str, str] | None = None
+) -> None:
     """Refuse keys that are no field, naming the one that was meant.
 
     Args:
         given: A mapping from the caller.
         names: The fields.
         where: What errors call the mapping.
+        hints: What helps those who try certain keys.
 
     Raises:
         ConfigurationError: There is one.
@@ -74,6 +77,8 @@ def refuse_unknown_keys(given: Mapping[Any, Any], names: Sequence[str], where: s
             continue
         if not isinstance(key, str):
             _refuse(where, "a mapping with field names as keys", key)
+        if hints is not None and key in hints:
+            raise ConfigurationError(f"{where} has no field {key!r}: {hints[key]}")
         import difflib  # noqa: PLC0415 - import time
 
         near = difflib.get_close_matches(key, names, n=1)

@@ -44,7 +44,8 @@ class TeamRunResult:
     """True exactly when the status is ``ok``."""
     status: RunStatus
     final_output: str = ""
-    """The answer to the goal; the failure's text when there is none."""
+    """The answer to the goal; without one, what the completed tasks came to that no other waits for, in their order
+    (nothing, if there are none); of a run that failed before it had tasks, the text of the failure."""
     goal: str | TaskInput | None = None
     """What a team was run for; None for a graph of tasks."""
     tasks: tuple[TaskExecutionRecord, ...] = ()

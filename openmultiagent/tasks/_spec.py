@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, field, fields, replace
 from types import MappingProxyType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 from pydantic import SkipValidation
 
@@ -100,6 +100,15 @@ class TaskSpec:
         ConfigurationError: A field is unknown or has a value that makes no sense.
         InvalidMessageError: ``description`` has a message or a block that is not valid.
     """
+
+    __unknown_fields__: ClassVar[dict[str, str]] = {
+        "agent": "who does it is its assignee",
+        "context": "the results of the tasks in depends_on are handed on",
+        "dependencies": "what comes before it is in depends_on",
+        "name": "it has a title and, for programs, an id",
+        "prompt": "what is to be done is its description",
+        "tools": "tools belong to agents; what its agent must have is in requires",
+    }
 
     title: SkipValidation[str]
     """What people call it; other tasks may refer to it by this, in any case."""
@@ -226,7 +235,7 @@ def _plain(value: object) -> Any:
 def _made(cls: type[T], value: object, readers: Mapping[str, Reader], where: str) -> T:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{where} must be a {cls.__name__} or a mapping with its fields, got {shown(value)}")
-    refuse_unknown_keys(value, tuple(readers), where)
+    refuse_unknown_keys(value, tuple(readers), where, hints=getattr(cls, "__unknown_fields__", {}))
     for item in ("title", "description"):
         if item in readers and item not in value:
             raise ConfigurationError(f"{where} lacks {item!r}")

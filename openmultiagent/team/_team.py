@@ -191,6 +191,9 @@ class Team:
     def _tell_of_message(self, message: BusMessage) -> None:
         self._handlers.tell("broadcast" if message.is_broadcast else "message", message)
 
+    def __repr__(self) -> str:
+        return f"<Team {self.name!r}: {', '.join(map(repr, self._agents))}>"
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # With the messages and values that there are, and without handlers, which belong to whoever added them.
         other = type(self)(copy.deepcopy(self.config, memo))

@@ -68,7 +68,7 @@ class StoredRun:
     run_id: str
     attempt: int
     name: str
-    """The agent's name."""
+    """Name of the agent, or of the team."""
     status: str
     """Code of the run's status: ``ok``, ``error``, ``cancelled``, ...; ``unknown`` if it left none."""
     error_type: str | None
@@ -263,7 +263,7 @@ def _run(row: sqlite3.Row) -> StoredRun:
     return StoredRun(
         run_id=row["run_id"],
         attempt=row["attempt"],
-        name=row["agent"],
+        name=attributes.get(names.WORKFLOW_NAME, row["agent"]),
         status="unknown" if row["run_status"] is None else row["run_status"],
         error_type=attributes.get(names.ERROR_TYPE),
         trace_id=row["trace_id"],

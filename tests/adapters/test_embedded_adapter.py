@@ -122,6 +122,8 @@ COMMANDER = "Commander Neil Armstrong"
         [f"Who was the commander? {MOON}"],
         [f"{MOON}\n\nWho was the commander?"],
         [f"{MOON} Who was the commander?"],
+        [f"# Task: Commander\n\nWho was the commander?\n\n{MOON}"],
+        [f"# Task: Who was the commander?\n\nWho was the commander?\n\n## Context\n\n### Moon (by ann)\n{MOON}"],
         ["Who was the commander?", file_of(MOON)],
         ["Who was the commander?", file_of(MOON, "application/json")],
     ],
@@ -136,6 +138,13 @@ async def test_instruction_and_material_are_told_apart(content: list[str | Conte
 @pytest.mark.parametrize("lead", ["Summarise: ", "Please summarise this text.\n\n\n"])
 async def test_a_summary_leaves_its_instruction_out(lead: str) -> None:
     assert await ask(lead + MOON) == await ask("Summarise", MOON)
+
+
+@proves("EMB-3", "EMB-8")
+async def test_the_prompt_of_a_task_with_several_results_is_read() -> None:
+    results = "\n\n".join(f"### Why {name}? (by ann)\nThe {name} was late." for name in ("train", "bus", "ferry"))
+    answer = await ask(f"# Task: Sum up\n\nSummarise this in three sentences.\n\n## Context\n\n{results}")
+    assert answer == "The train was late. The bus was late. The ferry was late."
 
 
 @proves("EMB-3")

@@ -338,6 +338,64 @@ async def test_a_token_ends_a_router_that_thinks() -> None:
     assert result.status.code == "cancelled"
 
 
+@proves("GOL-6")
+@pytest.mark.parametrize(
+    "options", [{"mode": "team"}, {"plan_only": True}, {"mode": "team", "coordinator": {"provider": "openai"}}]
+)
+async def test_a_coordinator_without_a_model_raises_where_it_is_sure_to_be_asked(options: dict[str, Any]) -> None:
+    agents = [{"name": "ann", "adapter": scripted()}]
+    with pytest.raises(ConfigurationError, match=r"'coordinator' has no model.*pass coordinator=CoordinatorConfig"):
+        _never_made = OpenMultiAgent().run_team(team(agents=agents), COMPLEX, **options)
+
+
+@proves("GOL-6")
+async def test_a_coordinator_without_a_model_ends_only_the_runs_that_need_it() -> None:
+    adapter, progress = scripted(), Progress()
+    given = team(agents=[{"name": "ann", "adapter": adapter}])
+    oma = OpenMultiAgent(on_progress=progress)
+    result = await oma.run_team(given, COMPLEX)
+    assert (result.success, result.status.code, adapter.calls, progress.events) == (False, "error", [], [])
+    assert isinstance(result.error, ConfigurationError)
+    assert "pass coordinator=CoordinatorConfig(...)" in result.final_output
+    assert (await oma.run_team(given, "Say hello.")).success
+
+
+@proves("GOL-6")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"coordinator": {"model": "gpt-5-mini", "provider": "openai"}},
+        {"model_routing": {"rules": [{"match": {"phase": "coordinator"}, "route": {"model": "m"}}]}},
+    ],
+)
+async def test_a_coordinator_may_have_its_model_from_a_config_or_a_route(options: dict[str, Any]) -> None:
+    given = team(agents=[{"name": "ann", "adapter": scripted()}])
+    OpenMultiAgent().run_team(given, COMPLEX, mode="team", **options).close()
+
+
+@proves("GOL-7")
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda oma: oma.run_team(team(), "g", on_plan_ready=bool), "no option 'on_plan_ready'; OpenMultiAgent takes"),
+        (lambda oma: oma.run_tasks(team(), [], mode="team"), "no option 'mode'; run_team and stream_team take it"),
+        (
+            lambda oma: oma.run_tasks(team(), [], execution_router=None),
+            "no option 'execution_router'; OpenMultiAgent, run_team and stream_team take it",
+        ),
+        (lambda oma: oma.run_team(team(), "g", plan_ony=True), "did you mean 'plan_only'"),
+        (
+            lambda oma: oma.run_tasks([{"name": "ann"}], []),
+            "team must be a Team, a TeamConfig or a mapping .* got list",
+        ),
+        (lambda oma: oma.run_from_plan(team(), "{}"), "got str; PlanArtifact.from_json"),
+    ],
+)
+async def test_what_belongs_elsewhere_is_refused_with_its_place(call: Callable[[Any], Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        call(OpenMultiAgent(default_adapter=scripted()))
+
+
 # --- the plan -------------------------------------------------------------------------------------------------------
 
 

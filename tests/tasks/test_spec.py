@@ -145,6 +145,20 @@ def test_a_wrong_key_is_told_with_the_one_that_was_meant(given: Any, text: str) 
 
 
 @proves("TSK-2")
+def test_words_of_other_libraries_are_answered_with_ours() -> None:
+    for word, ours in {
+        "agent": "assignee",
+        "context": "depends_on",
+        "prompt": "description",
+        "tools": "requires",
+    }.items():
+        with pytest.raises(ConfigurationError, match=rf"^TaskSpec has no field '{word}': .*{ours}"):
+            TaskSpec("a", "b", **{word: "x"})  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=rf"^tasks\[1\] has no field '{word}': .*{ours}"):
+            TaskSpec.of({"title": "a", "description": "b", word: "x"}, where="tasks[1]")
+
+
+@proves("TSK-2")
 def test_all_faults_are_told_at_once_and_no_value_that_may_be_secret() -> None:
     with pytest.raises(ConfigurationError) as caught:
         TaskSpec.of({"title": ["secret"], "description": "d", "role": b"secret", "timeout": -1}, where="tasks[1]")

@@ -47,6 +47,7 @@ def test_a_team_knows_its_agents() -> None:
     assert made.get_agent("a") is made.agents[1]
     assert made.get_agent("A") is None
     assert made.name == "t"
+    assert repr(made) == "<Team 't': 'b', 'a'>"
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------

@@ -198,6 +198,23 @@ def test_a_run_within_a_run_is_not_listed(tracer: Tracer, path: Path) -> None:
         assert len(reader.spans(run_id="r")) == 2
 
 
+@proves("TRC-41")
+async def test_a_run_of_a_team_has_the_name_of_the_team(path: Path) -> None:
+    exporter = await anyio.to_thread.run_sync(SQLiteSpanExporter, path)
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    agents = [{"name": "guide", "adapter": ScriptedAdapter(["done"])}]
+    oma = OpenMultiAgent(tracer_provider=provider)
+    await oma.run_tasks({"name": "tours", "agents": agents}, [{"title": "Guide", "description": "Guide them."}])
+    await anyio.to_thread.run_sync(provider.shutdown)
+
+    def listed() -> list[str]:
+        with SpanReader(path) as reader:
+            return [run.name for run in reader.runs().runs]
+
+    assert await anyio.to_thread.run_sync(listed) == ["tours"]
+
+
 @proves("TRC-40")
 def test_spans_of_other_libraries_are_stored_too(tracer: Tracer, path: Path) -> None:
     there = SpanContext(0xABC, 0xDEF, is_remote=True)

@@ -23,6 +23,7 @@ _STATEMENT = lazy_pattern(
 _ASSIGNMENT = lazy_pattern(r"[\w.\[\]\"', *&-]{1,60}(?::\s?[\w.\[\], |\"]{1,60})?\s(?:=|:=|\+=|-=|->)\s?(?:\S|$)")
 _BLOCK_END = lazy_pattern(r"[{}();\[\\]$|\)[:,]$|=$|^[\w.]+\(.*\)$|^[\"'\w.*-]+(?:[:=]\s?[\"'\w.()\[\]]*)?,$")
 _COMMENT = lazy_pattern(r"(?:#+!?|//+!?|/\*+|\*+/?|--+|;+|%+)\s+")
+_HEADING = lazy_pattern(r"#{1,6}\s")  # of Markdown, or a comment; "(by ann)" at its end makes it no statement
 _QUOTES = lazy_pattern(r"^[rbuf]{0,2}(?:\"\"\"|''')|(?:\"\"\"|'''|\*+/)$")
 _LONGEST_STATEMENT = 300  # characters; longer lines are text, or nothing that anyone wrote
 _SAMPLE = 2_000  # lines are enough to tell
@@ -57,6 +58,6 @@ def _prose(line: str) -> str:
 
 
 def _is_statement(line: str) -> bool:
-    if len(line) > _LONGEST_STATEMENT:
+    if len(line) > _LONGEST_STATEMENT or _HEADING.match(line):
         return False
     return bool(_STATEMENT.match(line) or _ASSIGNMENT.match(line) or _BLOCK_END.search(line))

@@ -13,6 +13,7 @@ import binascii
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from ..._patterns import lazy_pattern
 from ...messages import (
@@ -165,6 +166,7 @@ def _file_text(name: str, source: Source, request: Request) -> Iterator[str]:
 # --- instruction and material ----------------------------------------------------------------------------------------
 
 _BLANK_LINE = lazy_pattern(r"\n[ \t]*\n")
+_HEADINGS = lazy_pattern(r"(?:#{1,6} [^\n]*\n\s*)+")
 _FIRST_LINE = lazy_pattern(r"[^\n]{1,400}[:.?!\uff1a\u3002\uff1f\uff01]\s*\n")
 _LEAD = lazy_pattern(r"[^\n]{1,200}?(?:[:.?!]\s|[\uff1a\u3002\uff1f\uff01])")
 
@@ -181,9 +183,16 @@ def _split_blocks(texts: list[str]) -> tuple[str, list[str]]:
 
 
 def _split_text(text: str) -> tuple[str, list[str]]:
-    """Take the instruction off the start or the end of a text; when there is none, all of it is the instruction."""
+    """Take the instruction off the start or the end of a text; when there is none, all of it is the instruction.
+
+    Headings above the instruction belong to neither: they are what tasks and forms put there.
+    """
     text = text.strip()
-    for instruction, rest in _ways_to_split(text):
+    headings = _HEADINGS.match(text)
+    ways = _ways_to_split(text)
+    if headings is not None:
+        ways = chain(islice(_ways_to_split(text[headings.end() :]), 1), ways)
+    for instruction, rest in ways:
         if instruction and rest and len(instruction) <= _LONGEST_LEAD and asks(instruction):
             return instruction, [rest]
     return text, []
