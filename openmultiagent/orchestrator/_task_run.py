@@ -15,8 +15,9 @@ import anyio
 
 from ..agent import AgentConfig
 from ..budget import BudgetScope, Limits
+from ..errors import OpenMultiAgentError
 from ..messages import PreparedRunInput, prepare_run_input
-from ..outcome import AgentRunResult, classify_failure
+from ..outcome import AgentRunResult, ErrorKind, classify_failure
 from ..tasks import (
     DependencyResult,
     ModelRoute,
@@ -102,7 +103,8 @@ class TaskRun:
             with nullcontext() if cancel is None else cancel.scope():
                 attempts.append(_Attempts(self, await self._input()))
         except Exception as error:  # noqa: BLE001 - isolation boundary: what cannot be handed on fails the task
-            return failed_result(error, identity=run.crew.inner.identity)
+            kind: ErrorKind | None = None if isinstance(error, OpenMultiAgentError) else "store"
+            return failed_result(error, identity=run.crew.inner.identity, kind=kind)
         if not attempts:  # the team's store was slower than the cancellation of the run
             return cancelled_result(None if cancel is None else cancel.reason, identity=run.crew.inner.identity)
         result = await execute_with_retry(
