@@ -5,10 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmultiagent import LLMMessage, TextBlock, TokenUsage
+from openmultiagent import AgentConfig, LLMMessage, TextBlock, TokenUsage
 from openmultiagent.adapters import AdapterCapabilities, LLMChatOptions, LLMResponse
 from openmultiagent.events import Event
 from openmultiagent.messages import copy_messages
+
+AgentConfig("first")  # pydantic looks for plugins on the disk when it builds its first validator: not in an event loop
 
 __all__ = ["Model", "Seen", "answer", "prompt_of", "title_of"]
 
