@@ -61,7 +61,7 @@ class _Delegation:
 
     async def execute(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         target, prompt = arguments["target_agent"], arguments["prompt"]
-        refusal = self._refusal(target)
+        refusal = self._refusal(target) if prompt.strip() else "prompt is empty; say in full what is to be done"
         if refusal is not None:
             return error_result(refusal)
         try:

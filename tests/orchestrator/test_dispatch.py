@@ -300,7 +300,10 @@ class World:
             default_adapter=self.model, max_concurrency=self.width, listeners=[self.seen], **gates[self.gate]
         )
         run = oma.run_tasks(
-            team("a", "b", "c", shared_memory=self.memory), self.tasks(), cancel=self.token, max_token_budget=self.budget
+            team("a", "b", "c", shared_memory=self.memory),
+            self.tasks(),
+            cancel=self.token,
+            max_token_budget=self.budget,
         )
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
@@ -318,7 +321,9 @@ class World:
 
     def check_events(self) -> None:
         assert [event.sequence for event in self.seen] == list(range(1, len(self.seen) + 1))
-        started_work = "task_start agent_start( task_retry| budget_exceeded)* (task_complete|task_failed) agent_complete"
+        started_work = (
+            "task_start agent_start( task_retry| budget_exceeded)* (task_complete|task_failed) agent_complete"
+        )
         whole = re.compile(f"{started_work}|task_failed|task_skipped")
         places: dict[tuple[str | None, str], int] = {}
         for place, each in enumerate(self.seen):

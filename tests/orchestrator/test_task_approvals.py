@@ -163,7 +163,7 @@ async def test_a_budget_that_is_used_up_meanwhile_wins_over_the_gate() -> None:
 
 @proves("DSP-53")
 async def test_a_run_does_not_wait_for_its_gate_longer_than_it_has_time() -> None:
-    async def gate(_about: object) -> object:
+    async def gate(_about: object) -> None:
         await anyio.sleep_forever()
 
     oma = OpenMultiAgent(default_adapter=Model(), on_task_dispatch=gate)
@@ -202,7 +202,7 @@ async def test_a_slot_is_kept_while_the_gate_is_asked() -> None:
     assert model.peak <= 2
     refused = result.task_results["A"].tool_calls[0]
     assert "at work" in str(refused.output)
-    assert model.calls == ["A", "A", "B"] or model.calls == ["A", "B", "A"]
+    assert model.calls in (["A", "A", "B"], ["A", "B", "A"])
 
 
 # --- between rounds --------------------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ async def test_a_refusal_between_rounds_skips_the_rest(say: object, status: str,
 async def test_a_cancellation_wins_over_the_gate_between_rounds() -> None:
     token = CancelToken()
 
-    async def gate(_completed: object, _following: object) -> object:
+    async def gate(_completed: object, _following: object) -> None:
         token.cancel()
         await anyio.sleep_forever()
 

@@ -40,7 +40,7 @@ class Busy(AdapterError):
     """What a server says that may do better later."""
 
     def __init__(self, status: int = 429) -> None:
-        super().__init__("busy", status=status, provider="model")
+        super().__init__("busy", status=status, provider="model", retryable=True)
 
 
 @proves("DSP-22")
@@ -211,7 +211,8 @@ async def test_rules_look_at_the_place_of_a_task_in_the_graph() -> None:
     adapter = Routed()
     agents = [AgentConfig("a", model="own", adapter=adapter)]
     policy = routing(
-        ({"task_priority": "critical", "has_dependencies": True}, {"model": "premium"}), ({"leaf": True}, {"model": "cheap"})
+        ({"task_priority": "critical", "has_dependencies": True}, {"model": "premium"}),
+        ({"leaf": True}, {"model": "cheap"}),
     )
     oma = OpenMultiAgent(max_concurrency=1)
     tasks = [task("A", priority="critical"), task("B", "A", priority="critical"), task("C", "A")]
