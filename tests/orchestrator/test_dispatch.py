@@ -26,6 +26,7 @@ from openmultiagent import (
     TeamRunResult,
     TokenUsage,
 )
+from openmultiagent.adapters import LLMResponse
 from openmultiagent.stores import InMemoryStore
 from openmultiagent.tasks import create_task, critical_path
 from tests.support import proves
@@ -137,7 +138,7 @@ async def test_tasks_of_one_agent_overlap_and_share_no_conversation() -> None:
     ],
 )
 async def test_a_strategy_says_who_does_what(strategy: Any, assigned: dict[str, str]) -> None:
-    tasks = [
+    tasks: list[dict[str, Any]] = [
         {"title": "Implement", "description": "Implement the code."},
         {"title": "Research", "description": "Research the topics."},
         {"title": "Summarize", "description": "Summarize the findings.", "depends_on": ["Research"]},
@@ -229,7 +230,7 @@ FATES = st.builds(
 )
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """An error that says that there is no use in trying again."""
 
     status_code = 401
@@ -267,10 +268,10 @@ class World:
             if kind == "fails":
                 raise ValueError("no luck")
             if kind == "refused":
-                raise Refused("no")
+                raise RefusedError("no")
             made = answer(f"{name} is done", tokens=fate.tokens)
             if kind == "unknown":
-                made.usage = None
+                made = LLMResponse(made.content)
             self.requests[place] = (name, made.usage)
             return made
 

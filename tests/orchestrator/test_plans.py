@@ -12,6 +12,7 @@ from openmultiagent import (
     InvalidTaskDependenciesError,
     InvalidTaskRequirementsError,
     OpenMultiAgent,
+    TaskSpec,
     TeamRunResult,
 )
 from openmultiagent.tasks import PlanArtifact
@@ -25,6 +26,10 @@ def team(*names: str, **fields: Any) -> dict[str, Any]:
 
 def task(title: str, *depends_on: str, **fields: Any) -> dict[str, Any]:
     return {"title": title, "description": f"Do {title}.", "depends_on": depends_on, **fields}
+
+
+def spec(title: str, *depends_on: str, **fields: Any) -> TaskSpec:
+    return TaskSpec.of(task(title, *depends_on, **fields))
 
 
 async def first_run(model: Model, *tasks: dict[str, Any], **options: Any) -> TeamRunResult:
@@ -66,7 +71,7 @@ async def test_the_plan_of_a_run_is_done_again_with_the_same_ids_and_assignees()
 
 @proves("DSP-101")
 async def test_a_plan_has_a_goal_and_may_be_edited() -> None:
-    plan = PlanArtifact([task("A", id="a1", assignee="a"), task("B", "a1", id="b1")], goal="Reach it.")
+    plan = PlanArtifact([spec("A", id="a1", assignee="a"), spec("B", "a1", id="b1")], goal="Reach it.")
     record = plan.to_dict()
     record["tasks"][0]["assignee"] = "b"
     record["tasks"][1]["description"] = "Do it otherwise."
@@ -103,13 +108,13 @@ def test_what_is_no_plan_for_this_team_is_refused_by_the_call_itself(
 ) -> None:
     model, seen = Model(), Seen()
     with pytest.raises(error, match=text):
-        OpenMultiAgent(default_adapter=model, listeners=[seen]).run_from_plan(team(), plan)
+        OpenMultiAgent(default_adapter=model, listeners=[seen]).run_from_plan(team(), plan)  # type: ignore[unused-coroutine]
     assert (model.calls, seen) == ([], [])
 
 
 @proves("DSP-103")
 async def test_a_plan_keeps_to_options_and_gates_like_any_run() -> None:
-    plan = PlanArtifact([task("A", id="a1"), task("B", "a1", id="b1")])
+    plan = PlanArtifact([spec("A", id="a1"), spec("B", "a1", id="b1")])
     kinds: list[str] = []
 
     async def middleware(call: Any, call_next: Any) -> Any:

@@ -30,13 +30,13 @@ def task(title: str, *depends_on: str, **fields: Any) -> dict[str, Any]:
     return {"id": title, "title": title, "description": f"Do {title}.", "depends_on": depends_on, **fields}
 
 
-class Rejected(Exception):
+class RejectedError(Exception):
     """What a server says that will not change its mind."""
 
     status_code = 401
 
 
-class Busy(AdapterError):
+class BusyError(AdapterError):
     """What a server says that may do better later."""
 
     def __init__(self, status: int = 429) -> None:
@@ -71,7 +71,7 @@ def _refuse_empty(result: Any) -> Any:
 
 @proves("DSP-22")
 async def test_what_cannot_succeed_is_not_tried_again() -> None:
-    model, seen = Model({"A": Rejected("who are you"), "B": ValueError("no")}), Seen()
+    model, seen = Model({"A": RejectedError("who are you"), "B": ValueError("no")}), Seen()
     oma = OpenMultiAgent(default_adapter=model, listeners=[seen])
     tasks = [task("A", max_retries=3, retry_delay=0), task("B", max_retries=1, retry_delay=0), task("C")]
     result = await oma.run_tasks(team(), tasks)
@@ -174,19 +174,19 @@ async def routed(adapter: Routed, retries: int, policy: dict[str, Any] = FALLBAC
 
 @proves("DSP-25")
 async def test_a_provider_that_is_busy_is_a_reason_for_the_next_model() -> None:
-    adapter = Routed(first=Busy(), second="from second")
+    adapter = Routed(first=BusyError(), second="from second")
     result = await routed(adapter, 1)
     assert adapter.models == ["first", "second"]
     assert result.final_output == "from second"
     assert {entry.model for entry in result.usage_report} == {"first", "second"}
-    adapter = Routed(first=Busy(), second=Busy(503), third=Busy())
+    adapter = Routed(first=BusyError(), second=BusyError(503), third=BusyError())
     assert not (await routed(adapter, 3)).success
     assert adapter.models == ["first", "second", "third", "third"]
 
 
 @proves("DSP-25")
 async def test_no_other_failure_is_a_reason_for_another_model() -> None:
-    adapter = Routed(first=Rejected("no"))
+    adapter = Routed(first=RejectedError("no"))
     assert not (await routed(adapter, 3)).success
     assert adapter.models == ["first"]
 
@@ -227,11 +227,11 @@ async def test_a_model_that_breaks_a_requirement_is_refused_at_the_call_and_left
     needs = [task("A", requires={"required_provider": "anthropic"})]
     wrong = routing(({"phase": "worker"}, {"model": "gpt", "provider": "openai", "api_key": "k"}))
     with pytest.raises(InvalidTaskRequirementsError, match="NO_ELIGIBLE_AGENT"):
-        oma.run_tasks(crew, needs, model_routing=wrong)
+        oma.run_tasks(crew, needs, model_routing=wrong)  # type: ignore[unused-coroutine]  # there is none
     leaves = routing(({"leaf": True}, {"model": "gpt", "provider": "openai", "api_key": "k"}))
     oma.run_tasks(crew, [*needs, task("B", "A")], model_routing=leaves).close()
     with pytest.raises(InvalidTaskRequirementsError):
-        oma.run_tasks(crew, needs, model_routing=leaves)
+        oma.run_tasks(crew, needs, model_routing=leaves)  # type: ignore[unused-coroutine]  # there is none
 
 
 @proves("DSP-26")

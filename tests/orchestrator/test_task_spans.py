@@ -64,7 +64,7 @@ def links(span: ReadableSpan) -> set[tuple[int, Any]]:
 
 def span_id(span: ReadableSpan) -> int:
     assert span.context is not None
-    return span.context.span_id
+    return int(span.context.span_id)
 
 
 @proves("DSP-95")
