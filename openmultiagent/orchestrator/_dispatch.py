@@ -39,7 +39,6 @@ async def dispatch(run: GraphRun) -> None:
             async with anyio.create_task_group() as group:
                 await (_in_rounds(run, group) if run.crew.gates.on_approval is not None else _as_they_come(run, group))
     finally:
-        run.abandon()
         run.skip_rest()
 
 

@@ -28,7 +28,6 @@ from ..tasks import (
     dependency_context,
     execute_with_retry,
     failed_result,
-    route_for,
     worker_input,
     worker_prompt,
 )
@@ -178,21 +177,14 @@ class TaskRun:
             is_only: Whether there will be no other attempt, which would need the usage of this one apart.
         """
         run, task = self._run, self._task
-        config = run.variant(self._agent, route, task.timeout)
+        config = run.crew.models.variant(self._agent, route, task.timeout)
         budget: BudgetScope = self._budget if is_only else self._budget.child(config.name)
         config = with_team_tools(run, task, config, budget)
         return await run.crew.inner.run(config, source, phase="worker", budget=budget, task=task.id)
 
     def routes(self) -> tuple[ModelRoute | None, ...]:
         """Return the models to try, each after a failure of the one before; None is the agent's own."""
-        run, task = self._run, self._task
-        route = route_for(
-            run.crew.routing, phase="worker", agent=self._agent.name, task=task, leaf=run.is_leaf(task.id)
-        )
-        if route is None:
-            return (None,)
-        suitable = run.crew.suits(task, self._agent)
-        return tuple(each for each in route.routes if suitable(each)) or (None,)
+        return self._run.crew.models.routes(self._agent, self._task)
 
     @property
     def is_retried(self) -> bool:
