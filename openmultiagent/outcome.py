@@ -23,6 +23,7 @@ from .errors import (
     AdapterError,
     ConfigurationError,
     CostBudgetExceededError,
+    DependencyPayloadError,
     EgressPolicyError,
     LimitExceededError,
     LLMCallTimeoutError,
@@ -94,6 +95,7 @@ _KNOWN: Final[tuple[tuple[tuple[type[BaseException], ...], tuple[StatusCode, Err
     ((TokenBudgetExceededError, CostBudgetExceededError, LimitExceededError), ("budget_exhausted", "budget")),
     ((LLMCallTimeoutError, RoutingTimeoutError), ("timeout", "timeout")),
     ((EgressPolicyError,), ("rejected", "validation")),
+    ((DependencyPayloadError,), ("error", "validation")),
     ((asyncio.CancelledError,), ("cancelled", "cancellation")),
 )
 """Failures whose class alone says what they are."""

@@ -49,12 +49,17 @@ class InvalidTaskRequirementsError(ConfigurationError):
     field_names = ("issues",)
 
     def __init__(self, issues: Sequence[Mapping[str, Any]]) -> None:
-        listed = ", ".join(f'{issue.get("code")} for "{issue.get("task_title")}"' for issue in issues)
+        listed = ", ".join(map(_described, issues))
         super().__init__(f"Task requirements are unsatisfied: {listed}")
         self.issues = [dict(issue) for issue in issues]
         for issue in issues[:_NOTED]:
             for reason in issue.get("reasons") or ():
                 self.add_note(f'"{issue.get("task_title")}": {reason}'[:_MAX_NOTE])
+
+
+def _described(issue: Mapping[str, Any]) -> str:
+    reasons = "; ".join(map(str, issue.get("reasons") or ()))
+    return f'{issue.get("code")} for "{issue.get("task_title")}"' + (f" ({reasons:.500})" if reasons else "")
 
 
 class InvalidTaskDependenciesError(ConfigurationError):

@@ -46,8 +46,4 @@ def next_action(standing: Standing) -> Action:
     """
     if standing.stop is None and standing.ready and standing.is_slot_free:
         return "start"
-    if standing.at_work:
-        return "wait"
-    if standing.stop is None and standing.ready:
-        return "wait"  # delegated runs hold all slots; each gives its own back
-    return "finish"
+    return "wait" if standing.at_work else "finish"  # with nobody at work all slots are free

@@ -21,7 +21,7 @@ from ..errors import InvalidMessageError
 from ..identity import RunLink, new_span_id
 from ..messages import prepare_run_input
 from ..outcome import describe_error
-from ..tasks import Task, route_for
+from ..tasks import Task
 from ..tools import DELEGATE_TO_AGENT, ToolContext, ToolResult, error_result
 from ._graph_run import GraphRun
 
@@ -61,7 +61,7 @@ class _Delegation:
 
     async def execute(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         target, prompt = arguments["target_agent"], arguments["prompt"]
-        refusal = self._refusal(target)
+        refusal = self._refusal(target) if prompt.strip() else "prompt is empty; say in full what is to be done"
         if refusal is not None:
             return error_result(refusal)
         try:
@@ -74,7 +74,7 @@ class _Delegation:
                 f"all {slots.limit} agents that may work at the same time are at work; do it yourself, or try later"
             )
         try:
-            config = self._config(target)
+            config = self.run.crew.models.delegated(self.run.crew.agents[target], self.task)
             own = None if config.max_token_budget is None else Limits(tokens=config.max_token_budget)
             budget = self.budget.child(target, own)
             config = with_team_tools(self.run, self.task, config, budget, self.chain)
@@ -107,13 +107,6 @@ class _Delegation:
     def _told(self, target: str, prompt: str) -> str:
         preamble = self.run.crew.preamble.get(target)
         return f"{preamble}\n\n{prompt}" if preamble else prompt
-
-    def _config(self, target: str) -> AgentConfig:
-        run, config = self.run, self.run.crew.agents[target]
-        route = route_for(
-            run.crew.routing, phase="delegated", agent=target, task=self.task, leaf=run.is_leaf(self.task.id)
-        )
-        return run.variant(config, route, None)
 
     def _links(self) -> list[RunLink]:
         """Return the link to the span of the task; the span of the tool call is the parent."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ..agent import AgentConfig
-from ..errors import InvalidTaskRequirementsError, RunError
+from ..errors import RunError
 from ..tasks import ReadyOrder, Task
 from ._decide import next_action
 from ._gates import ask
@@ -38,7 +39,6 @@ async def dispatch(run: GraphRun) -> None:
             async with anyio.create_task_group() as group:
                 await (_in_rounds(run, group) if run.crew.gates.on_approval is not None else _as_they_come(run, group))
     finally:
-        run.abandon()
         run.skip_rest()
 
 
@@ -57,8 +57,6 @@ async def _as_they_come(run: GraphRun, group: TaskGroup) -> None:
                 await run.changed()
                 continue
             task = run.queue[order.pop()]
-            if task.status != "pending":
-                continue  # it has fallen with another one meanwhile
             agent = _assigned(run, task)
             if agent is None:
                 continue
@@ -121,36 +119,21 @@ def _start(run: GraphRun, group: TaskGroup, task: Task, agent: AgentConfig) -> N
 
 def _assigned(run: GraphRun, task: Task) -> AgentConfig | None:
     """Return the agent of a task; when there is none, the task fails."""
-    agents = run.crew.agents
-    if task.assignee is None:
-        try:
-            name = run.crew.scheduler.schedule_task(task, run.crew.roster, loads=run.loads)
-        except InvalidTaskRequirementsError as error:
-            run.fail_unstarted(task, error, code="NO_ELIGIBLE_AGENT")
-            return None
-        if name is not None:
-            return agents[name]
-    elif task.assignee in agents:
-        return agents[task.assignee]
-    known = ", ".join(map(repr, agents)) or "none"
-    whom = "has no assignee" if task.assignee is None else f"is assigned to {task.assignee!r:.100}"
-    run.fail_unstarted(
-        task, RunError(f"task {task.title!r:.100} {whom}; the team's agents are: {known}"), code="INVALID_ASSIGNEE"
-    )
+    crew = run.crew
+    name = crew.scheduler.schedule_task(task, crew.roster, loads=run.loads)
+    if name is not None:
+        return crew.agents[name]
+    error = RunError(f"task {task.title!r:.100} has no assignee, and the team has no agents")
+    run.fail_unstarted(task, error, code="INVALID_ASSIGNEE")
     return None
 
 
 def _with_assignees(run: GraphRun, tasks: list[Task]) -> list[Task]:
-    """Assign the tasks of the next round, of which nobody has begun any yet."""
+    """Assign the tasks of the next round, of which nobody has begun any yet; an agent has completed one of the last."""
     loads: dict[str, int] = {}
     assigned = []
     for task in tasks:
-        try:
-            name = run.crew.scheduler.schedule_task(task, run.crew.roster, loads=loads)
-        except InvalidTaskRequirementsError:
-            name = None  # told when its turn comes
-        if name is not None:
-            loads[name] = loads.get(name, 0) + 1
-        is_new = name is not None and task.assignee is None
-        assigned.append(run.queue.update(task.id, assignee=name) if is_new else task)
+        name = cast(str, run.crew.scheduler.schedule_task(task, run.crew.roster, loads=loads))
+        loads[name] = loads.get(name, 0) + 1
+        assigned.append(run.queue.update(task.id, assignee=name) if task.assignee is None else task)
     return assigned

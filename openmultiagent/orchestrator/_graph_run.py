@@ -6,7 +6,7 @@ same step, so that no event is lost to a cancellation; a task whose start was to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,6 @@ from ..cancellation import CancelToken
 from ..events import Event, EventBus
 from ..outcome import AgentRunResult, classify_failure, copy_result
 from ..tasks import (
-    ModelRoute,
     ModelRoutingPolicy,
     RunFailure,
     Scheduler,
@@ -36,10 +35,6 @@ from ..tasks import (
     TaskStarted,
     cancelled_result,
     copy_failure,
-    declared_provider,
-    route_for,
-    routed_provider,
-    with_route,
 )
 from ..team import TeamRun
 from ..tracing import Tracing
@@ -47,50 +42,12 @@ from ._decide import Standing, Stop
 from ._gates import Gates, cancelled_stop
 from ._inner import InnerRuns
 from ._slots import Slots
+from ._task_models import TaskModels
 
-__all__ = ["Crew", "GraphRun", "RoutedProviders"]
+__all__ = ["Crew", "GraphRun"]
 
 D = TypeVar("D")
 Result = AgentRunResult[Any]
-
-
-class RoutedProviders:
-    """Tells which provider an agent uses for a task, where a policy says which model does what.
-
-    Args:
-        routing: The policy; without one agents use their own.
-        tasks: The graph that the tasks belong to.
-    """
-
-    __slots__ = ("_routing", "_waited_for")
-
-    def __init__(self, routing: ModelRoutingPolicy | None, tasks: Iterable[Task] = ()) -> None:
-        self._routing = routing
-        self._waited_for: set[str] = set()
-        self.learn(tasks)
-
-    def learn(self, tasks: Iterable[Task]) -> None:
-        """Have a look at a graph: rules may ask whether a task is waited for.
-
-        Args:
-            tasks: Its tasks.
-        """
-        if self._routing is not None:
-            self._waited_for.update(each for task in tasks for each in task.depends_on)
-
-    def __call__(self, config: AgentConfig, subject: object) -> str | None:
-        """Return the provider, or None with an adapter that may talk to anybody.
-
-        Args:
-            config: The agent.
-            subject: The task.
-        """
-        if self._routing is None or not isinstance(subject, Task):
-            return declared_provider(config)
-        leaf = subject.id not in self._waited_for
-        return routed_provider(
-            config, route_for(self._routing, phase="worker", agent=config.name, task=subject, leaf=leaf)
-        )
 
 
 @record(kw_only=True)
@@ -109,28 +66,18 @@ class Crew:
     team: TeamRun
     """What the agents of this run share: messages and memory."""
     scheduler: Scheduler
-    providers: RoutedProviders
-    """The ones that the scheduler goes by."""
+    models: TaskModels
     slots: Slots
     gates: Gates
     tracing: Tracing
     routing: ModelRoutingPolicy | None = None
+    """The policy that the models follow."""
     max_delegation_depth: int = 3
     preamble: Mapping[str, str] = field(default_factory=dict)
     """What stands before the prompts of an agent, by its name."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "roster", tuple(self.agents.values()))
-
-    def suits(self, task: Task, agent: AgentConfig) -> Callable[[ModelRoute], bool]:
-        """Return what says whether a task may be done by an agent with the model of a route.
-
-        Args:
-            task: The task.
-            agent: The agent.
-        """
-        needs = None if task.requires is None else task.requires.required_provider
-        return lambda route: needs is None or declared_provider(with_route(agent, route)) == needs
 
 
 class GraphRun:
@@ -145,7 +92,7 @@ class GraphRun:
         self.crew = crew
         self.queue = TaskQueue()
         self.queue.add_batch(tasks)
-        crew.providers.learn(tasks)
+        crew.models.learn(tasks)
         self.queue.on("task:failed", self._note_fallen)
         for event in ("task:ready", "task:complete", "task:failed", "task:skipped"):
             self.queue.on(event, partial(crew.team.emit, event))
@@ -161,38 +108,9 @@ class GraphRun:
         self.stop: Stop | None = None
         self.is_traced = crew.tracing.is_active
         """Whether anybody makes spans."""
-        self._variants: dict[tuple[str, int, float | None], AgentConfig] = {}
         self._changed: anyio.Event | None = None
         self._fallen: list[Task] = []
         """Tasks that have just failed with another one."""
-        self._waited_for = {each for task in tasks for each in task.depends_on}
-
-    def is_leaf(self, task_id: str) -> bool:
-        """Whether no task depends on this one.
-
-        Args:
-            task_id: Its id.
-        """
-        return task_id not in self._waited_for
-
-    def variant(self, agent: AgentConfig, route: ModelRoute | None, timeout: float | None) -> AgentConfig:
-        """Return an agent as it does a task; many tasks have the same variant.
-
-        Args:
-            agent: An agent of the team.
-            route: The model to use instead of its own; None for that.
-            timeout: Seconds for the attempt, where the agent's own limit is not lower.
-        """
-        if route is None and timeout is None:
-            return agent
-        key = (agent.name, id(route), timeout)  # routes live as long as the run, in its policy
-        known = self._variants.get(key)
-        if known is None:
-            known = agent if route is None else with_route(agent, route)
-            if timeout is not None and (known.timeout is None or timeout < known.timeout):
-                known = known.replace(timeout=timeout)
-            self._variants[key] = known
-        return known
 
     # --- what stops a run --------------------------------------------------------------------------------------------
 
@@ -355,15 +273,12 @@ class GraphRun:
         self._fail(task, str(error), None, code=code)
         self.notify()
 
-    def abandon(self) -> None:
-        """Say of what is still at work that it was cancelled: its own task has ended without a chance to do so."""
-        for task in [*self.at_work.values()]:
+    def skip_rest(self) -> None:
+        """Leave out what has not ended, for the reason that stopped the run."""
+        for task in [*self.at_work.values()]:  # the loop has ended its work before the first step
             result = cancelled_result(identity=self.crew.inner.identity)
             took = (datetime.now(UTC) - task.updated_at).total_seconds()
             self.finish(task, result, started_at=task.updated_at, duration=max(took, 0.0), retries=0)
-
-    def skip_rest(self) -> None:
-        """Leave out what has not ended, for the reason that stopped the run."""
         reason = "the run ended before it" if self.stop is None else self.stop.reason
         for task in self.queue.skip_remaining(reason):
             self.emit(TaskSkipped, task, agent=task.assignee, task=task.id)

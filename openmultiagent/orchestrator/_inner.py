@@ -86,24 +86,22 @@ class InnerRuns:
             task: Id of the task that it works on, if any.
             links: What its span is linked to.
         """
-        call, around = self._call, self._around
-        identity = RunIdentity(call.identity.run_id, call.identity.attempt, links=tuple(links))
-        inner = RunCall(
-            kind="agent",
-            name=config.name,
-            identity=identity,
-            budget=budget,
-            source=source,
-            config=config,
-            trace_ids=None if around else call.trace_ids,
-        )
-        operation: RunNext = partial(self._core, inner, phase, task)
-        for step in reversed(around):
-            operation = partial(step, inner, operation)
+        call = self._call
+        operation: RunNext = partial(self._core, config, source, phase, budget, task)
+        if self._around:
+            identity = RunIdentity(call.identity.run_id, call.identity.attempt, links=tuple(links))
+            inner = RunCall(
+                kind="agent", name=config.name, identity=identity, budget=budget, source=source, config=config
+            )
+            for step in reversed(self._around):
+                operation = partial(step, inner, operation)
         budget.start()
         result = await operation()
-        self.tell_overrun(result.error, config.name, task)
-        self.tell_overrun(call.budget.overrun(), config.name, task)
+        if result.error is not None:
+            self.tell_overrun(result.error, config.name, task)
+        overrun = call.budget.overrun()
+        if overrun is not None:
+            self.tell_overrun(overrun, config.name, task)
         return result
 
     def environment(
@@ -143,17 +141,23 @@ class InnerRuns:
         """
         if not isinstance(error, BudgetError):
             return
-        run = self._call.budget
-        if error.agent == run.name and (run.overrun() or run.exhausted()) is not None:
+        if _is_about(self._call.budget, error):
             if self._has_told_overrun:
                 return
             self._has_told_overrun = True
         self._bus.emit(BudgetExceeded(agent=agent, task=task, payload=error))
 
-    async def _core(self, call: RunCall, phase: str, task: str | None) -> Result:
-        assert call.config is not None  # noqa: S101 - `run` gives every inner call its agent
-        environment = self.environment(call.budget, phase=phase, task=task)
-        return await execute_agent(call.config, call.source.copy(), environment, self._machinery.adapters)
+    async def _core(
+        self, config: AgentConfig, source: PreparedRunInput, phase: str, budget: BudgetScope, task: str | None
+    ) -> Result:
+        environment = self.environment(budget, phase=phase, task=task)
+        return await execute_agent(config, source.copy(), environment, self._machinery.adapters)
+
+
+def _is_about(scope: BudgetScope, error: BudgetError) -> bool:
+    limits = scope.limits
+    of_scope = (limits.tokens, limits.cost, limits.requests, limits.tool_calls, limits.seconds)
+    return error.agent == scope.name and error.budget in of_scope
 
 
 async def _labelled(sink: EventSink, task: str, event: Event[Any]) -> None:

@@ -15,8 +15,9 @@ import anyio
 
 from ..agent import AgentConfig
 from ..budget import BudgetScope, Limits
+from ..errors import OpenMultiAgentError
 from ..messages import PreparedRunInput, prepare_run_input
-from ..outcome import AgentRunResult, classify_failure
+from ..outcome import AgentRunResult, ErrorKind, classify_failure
 from ..tasks import (
     DependencyResult,
     ModelRoute,
@@ -27,7 +28,6 @@ from ..tasks import (
     dependency_context,
     execute_with_retry,
     failed_result,
-    route_for,
     worker_input,
     worker_prompt,
 )
@@ -102,7 +102,8 @@ class TaskRun:
             with nullcontext() if cancel is None else cancel.scope():
                 attempts.append(_Attempts(self, await self._input()))
         except Exception as error:  # noqa: BLE001 - isolation boundary: what cannot be handed on fails the task
-            return failed_result(error, identity=run.crew.inner.identity)
+            kind: ErrorKind | None = None if isinstance(error, OpenMultiAgentError) else "store"
+            return failed_result(error, identity=run.crew.inner.identity, kind=kind)
         if not attempts:  # the team's store was slower than the cancellation of the run
             return cancelled_result(None if cancel is None else cancel.reason, identity=run.crew.inner.identity)
         result = await execute_with_retry(
@@ -176,21 +177,14 @@ class TaskRun:
             is_only: Whether there will be no other attempt, which would need the usage of this one apart.
         """
         run, task = self._run, self._task
-        config = run.variant(self._agent, route, task.timeout)
+        config = run.crew.models.variant(self._agent, route, task.timeout)
         budget: BudgetScope = self._budget if is_only else self._budget.child(config.name)
         config = with_team_tools(run, task, config, budget)
         return await run.crew.inner.run(config, source, phase="worker", budget=budget, task=task.id)
 
     def routes(self) -> tuple[ModelRoute | None, ...]:
         """Return the models to try, each after a failure of the one before; None is the agent's own."""
-        run, task = self._run, self._task
-        route = route_for(
-            run.crew.routing, phase="worker", agent=self._agent.name, task=task, leaf=run.is_leaf(task.id)
-        )
-        if route is None:
-            return (None,)
-        suitable = run.crew.suits(task, self._agent)
-        return tuple(each for each in route.routes if suitable(each)) or (None,)
+        return self._run.crew.models.routes(self._agent, self._task)
 
     @property
     def is_retried(self) -> bool:

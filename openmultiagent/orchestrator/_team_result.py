@@ -77,7 +77,7 @@ def _telling(run: GraphRun, status: RunStatus) -> tuple[ErrorInfo | None, BaseEx
 
 def _final_output(run: GraphRun) -> str:
     """Return the outputs of the tasks that nobody depends on: what the graph was for, where nobody sums it up."""
-    ends = [run.results.get(task.id) for task in run.queue.list() if run.is_leaf(task.id)]
+    ends = [run.results.get(task.id) for task in run.queue.list() if run.crew.models.is_leaf(task.id)]
     return "\n\n---\n\n".join(
         result.output for result in ends if result is not None and result.success and result.output
     )

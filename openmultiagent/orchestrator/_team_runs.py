@@ -42,7 +42,7 @@ from ..team import Team, TeamConfig
 from ._dispatch import dispatch
 from ._execute import Machinery, enclose
 from ._goal_run import GoalRun, GoalSetup
-from ._graph_run import Crew, GraphRun, RoutedProviders
+from ._graph_run import Crew, GraphRun
 from ._inner import InnerRuns
 from ._plan import COORDINATOR, CoordinatorConfig, as_coordinator_config, coordinator_agent, team_context
 from ._routing import (
@@ -54,6 +54,7 @@ from ._routing import (
     settled_route,
 )
 from ._slots import Slots
+from ._task_models import TaskModels
 from ._team_result import team_result
 from ._team_settings import TeamDefaults
 from ._team_steps import TeamNext, TeamSteps, copy_team_middleware_result
@@ -321,7 +322,7 @@ class TeamRuns:
         """
         strict = self._defaults.strict_assignees
         issues = validate_task_requirements(
-            tasks, list(agents.values()), strict_assignees=strict, provider_of=RoutedProviders(routing, tasks)
+            tasks, list(agents.values()), strict_assignees=strict, provider_of=TaskModels(routing, tasks).provider
         )
         if issues:
             raise InvalidTaskRequirementsError([issue.to_dict() for issue in issues])
@@ -367,7 +368,7 @@ class TeamRuns:
             extra: Further fields.
         """
         defaults = self._defaults
-        providers = RoutedProviders(options.model_routing)
+        models = TaskModels(options.model_routing)
         limit = defaults.max_concurrency
         if team.config.max_concurrency is not None:
             limit = min(limit, team.config.max_concurrency)
@@ -378,8 +379,8 @@ class TeamRuns:
             inner=InnerRuns(self._machinery, call, bus, cancel=options.cancel, sink=sink),
             agents=agents,
             team=team.begin_run(),
-            scheduler=Scheduler(defaults.strategy, weights=defaults.weights, provider_of=providers),
-            providers=providers,
+            scheduler=Scheduler(defaults.strategy, weights=defaults.weights, provider_of=models.provider),
+            models=models,
             slots=Slots(limit),
             gates=defaults.gates,
             tracing=self._machinery.tracing,

@@ -88,15 +88,22 @@ class Candidates:
 
     def __init__(self) -> None:
         self._kept: dict[int, Candidate] = {}
+        self._team: tuple[AgentConfig, ...] | None = None
+        self._last: Sequence[Candidate] = ()
 
-    def of(self, agents: Sequence[AgentConfig]) -> list[Candidate]:
+    def of(self, agents: Sequence[AgentConfig]) -> Sequence[Candidate]:
         """Return the candidates of a team, in its order.
 
         Args:
             agents: The team.
         """
+        if agents is self._team:
+            return self._last
         kept = self._kept
-        return [kept.get(id(agent)) or self._remember(agent) for agent in agents]
+        candidates = [kept.get(id(agent)) or self._remember(agent) for agent in agents]
+        if isinstance(agents, tuple):  # a run asks for each of its tasks with the same one
+            self._team, self._last = agents, candidates
+        return candidates
 
     def _remember(self, agent: AgentConfig) -> Candidate:
         if len(self._kept) >= _KEPT:
