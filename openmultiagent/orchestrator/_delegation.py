@@ -1,8 +1,8 @@
 """Agents that give a part of their work to another agent of the team, and wait for its answer.
 
-Whoever was granted ``delegate_to_agent`` may do so. Invariants: nobody waits for a slot, so that agents which delegate
-to each other never wait for each other; a chain has no circles and a bounded length; what the other agent uses is
-charged to who asked it.
+Whoever was granted ``delegate_to_agent`` may do so. Invariants: nobody waits for a slot, and who waits for an answer
+lends its own, so that agents which delegate to each other never wait for each other; a chain has no circles and a
+bounded length; what the other agent uses is charged to who asked it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..outcome import describe_error
 from ..tasks import Task
 from ..tools import DELEGATE_TO_AGENT, ToolContext, ToolResult, error_result
 from ._graph_run import GraphRun
+from ._slots import OwnSlot
 
 __all__ = ["with_team_tools"]
 
@@ -45,7 +46,7 @@ def with_team_tools(
     config = run.crew.team.equip(config)
     if DELEGATE_TO_AGENT.name not in config.tools:
         return config
-    delegation = _Delegation(run, task, budget, (*chain, config.name))
+    delegation = _Delegation(run, task, budget, (*chain, config.name), OwnSlot(run.crew.slots))
     # Without a limit of its own: the other agent has its own, and both stand under those of the run.
     mine = replace(DELEGATE_TO_AGENT, execute=delegation.execute, timeout=math.inf)
     return config.replace(tools=tuple(mine if item == DELEGATE_TO_AGENT.name else item for item in config.tools))
@@ -58,6 +59,8 @@ class _Delegation:
     budget: BudgetScope
     chain: tuple[str, ...]
     """The agents from the task's own to the one that may delegate."""
+    slot: OwnSlot
+    """The slot that this one is at work in."""
 
     async def execute(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         target, prompt = arguments["target_agent"], arguments["prompt"]
@@ -68,10 +71,11 @@ class _Delegation:
             source = prepare_run_input(self._told(target, prompt))
         except InvalidMessageError as error:
             return error_result(f"prompt: {error}")
-        slots = self.run.crew.slots
-        if not slots.take():
+        give_back = self.slot.lend()
+        if give_back is None:
             return error_result(
-                f"all {slots.limit} agents that may work at the same time are at work; do it yourself, or try later"
+                f"all {self.run.crew.slots.limit} agents that may work at the same time are at work; "
+                "delegate one thing after the other, or do it yourself"
             )
         try:
             config = self.run.crew.models.delegated(self.run.crew.agents[target], self.task)
@@ -82,7 +86,7 @@ class _Delegation:
                 config, source, phase="delegated", budget=budget, task=self.task.id, links=self._links()
             )
         finally:
-            slots.release()
+            give_back()
             self.run.notify()
         await self._recorded(context.agent, target, success=result.success, output=result.output)
         return ToolResult(

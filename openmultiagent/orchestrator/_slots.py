@@ -1,12 +1,15 @@
 """The agents that a run may have at work at the same time.
 
-Nobody waits here: a task is started only when a slot is free, and an agent that delegates either gets one or is told
-that there is none. So no agent ever waits for a slot that its own ancestors hold.
+Nobody waits here: a task is started only when a slot is free. An agent that delegates lends its own slot, since it
+waits for the answer; only for further agents at the same time it needs free ones, and is told when there are none. So
+no agent ever waits for a slot that its own ancestors hold, and one slot is enough for any chain.
 """
 
 from __future__ import annotations
 
-__all__ = ["Slots"]
+from collections.abc import Callable
+
+__all__ = ["OwnSlot", "Slots"]
 
 
 class Slots:
@@ -38,3 +41,27 @@ class Slots:
     def release(self) -> None:
         """Give a slot back."""
         self.taken -= 1
+
+
+class OwnSlot:
+    """The slot of one agent at work, which it may lend.
+
+    Args:
+        slots: Where others are.
+    """
+
+    __slots__ = ("_is_lent", "_slots")
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._is_lent = False
+
+    def lend(self) -> Callable[[], None] | None:
+        """Return what gives a slot back that somebody else may use now: this one, else a free one; None without any."""
+        if not self._is_lent:
+            self._is_lent = True
+            return self._take_back
+        return self._slots.release if self._slots.take() else None
+
+    def _take_back(self) -> None:
+        self._is_lent = False

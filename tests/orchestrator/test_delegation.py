@@ -85,13 +85,36 @@ async def test_work_is_delegated_only_so_often_in_a_row(depth: int, reached: str
 
 
 @proves("DSP-72")
-async def test_nobody_waits_for_a_slot() -> None:
-    model = Model({"A": (delegate("b"), "alone")})
+async def test_one_slot_is_enough_for_a_chain() -> None:
+    model = Model({"A": (delegate("b"), "end"), "Help.": (delegate("c", "More."), "helped"), "More.": "more"})
+    team = crew(agents=[{"name": name, "tools": ["delegate_to_agent"]} for name in "abc"])
     oma = OpenMultiAgent(default_adapter=model, max_concurrency=1)
     with anyio.fail_after(10):
-        result = await oma.run_tasks(crew(), [task("A", assignee="a"), task("B", assignee="b")])
+        result = await oma.run_tasks(team, [task("A", assignee="a"), task("B", assignee="b")])
     assert result.success
-    assert "all 1 agents" in tool_texts(model.sent[1])[0]
+    assert "More." in model.calls
+    assert [each.tool_calls[0].is_error for each in result.task_results.values() if each.tool_calls] == [False]
+    assert model.peak == 1
+
+
+@proves("DSP-72")
+async def test_nobody_waits_for_a_further_slot() -> None:
+    calls = [
+        ToolUseBlock.new(prompt, "delegate_to_agent", {"target_agent": "b", "prompt": prompt})
+        for prompt in ("Help.", "Help again.")
+    ]
+
+    async def helps(_messages: object, _options: object) -> Any:
+        await anyio.wait_all_tasks_blocked()  # the other one has been answered by then
+        return "helped"
+
+    model = Model({"A": (answer("", blocks=calls), "alone"), "Help.": helps, "Help again.": helps})
+    oma = OpenMultiAgent(default_adapter=model, max_concurrency=1)
+    with anyio.fail_after(10):
+        result = await oma.run_tasks(crew(), [task("A", assignee="a")])
+    assert result.success
+    texts = tool_texts(model.sent[-1])
+    assert sorted(text.startswith("all 1 agents") for text in texts) == [False, True]
     assert model.peak == 1
 
 
