@@ -22,7 +22,7 @@ from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
 from ..tracing import Tracing
 from ._progress import Progress
 from ._steps import RunSteps, copy_middleware_result
-from ._stopping import MiddlewareStop
+from ._stopping import MiddlewareStop, stopped_agent
 
 __all__ = ["Machinery", "execute"]
 
@@ -84,11 +84,14 @@ async def execute(
         # A fresh agent: its conversation, tools and adapter lease belong to this call alone.
         return await execute_agent(config, this.source.copy(), environment(this), machinery.adapters)
 
+    def stopped(this: RunCall, last: Result | None) -> Result:
+        return stopped_agent(environment(this), None if cancel is None else cancel.reason, last)
+
     steps = RunSteps(bus, environment, has_middleware=bool(machinery.middleware))
     operation: RunNext = partial(core, call)
     around: tuple[RunMiddleware, ...] = (*tracing.run, steps.progress, steps.budget, steps.guard)
     if machinery.middleware:
-        stop = None if cancel is None else MiddlewareStop(cancel, core, environment)
+        stop = None if cancel is None else MiddlewareStop(cancel, core, stopped)
         user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
         operation = partial(compose_run(user, core if stop is None else stop.core), call)
         if stop is not None:

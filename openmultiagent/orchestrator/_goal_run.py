@@ -293,15 +293,22 @@ class GoalRun:
             if gate is not None or setup.plan_only:  # who does what is a part of what is approved
                 for task_id, agent in crew.scheduler.schedule(tasks, list(crew.agents.values())).items():
                     run.queue.update(task_id, assignee=agent)
-            answer = None if gate is None else await ask("on_plan_ready", gate, run.queue.list())
+            answer = await self._approval(run)
             crew.tracing.end_plan(span, approved=answer is None)
         if answer is not None:
+            run.standing(1)  # a cancellation or a budget that came meanwhile wins over the answer
             run.stop_with(answer)
             run.skip_rest()
             return self._ended(run, decomposition)
         if setup.plan_only:
             return self._only_planned(run, decomposition)
         return _Planned(run, decomposition)
+
+    async def _approval(self, run: GraphRun) -> Stop | None:
+        gate, crew = self.crew.gates.on_plan_ready, self.crew
+        if gate is None:
+            return None
+        return await ask("on_plan_ready", gate, run.queue.list(), cancel=crew.cancel, budget=crew.call.budget)
 
     def _with_goal(self, spec: TaskSpec) -> TaskSpec:
         """Return a planned task that also has the media and the earlier messages of a structured goal."""
@@ -310,13 +317,13 @@ class GoalRun:
 
     async def _answered(self, run: GraphRun, decomposition: Result) -> TeamRunResult:
         """Have the coordinator answer the goal from what the tasks came to, unless the run was stopped."""
-        if run.stop is not None and run.stop.status in ("cancelled", "budget_exhausted", "suspended"):
+        if self._is_over(run):
             return self._ended(run, decomposition)
-        budget = self.crew.call.budget
-        if budget.exhausted() is not None or budget.overrun() is not None:
+        memory = await run.recall()
+        if self._is_over(run):
             return self._ended(run, decomposition)
         outcomes = [_outcome(task) for task in run.queue.list()]
-        prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=await self._memory(run))
+        prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=memory)
         answer = await self._ask(prompt, "synthesis", None)
         if answer.success:
             return self._ended(run, answer, final_output=answer.output)
@@ -331,12 +338,12 @@ class GoalRun:
             run, answer, success=False, status=answer.status, error_info=answer.error_info, error=answer.error
         )
 
-    async def _memory(self, run: GraphRun) -> str:
-        """Return what the team's memory holds besides the results of the tasks, which the prompt has already."""
-        memory = self.crew.team.memory
-        if memory is None:
-            return ""
-        return await memory.get_summary(without_task_ids=[task.id for task in run.queue.list()])
+    def _is_over(self, run: GraphRun) -> bool:
+        """Whether no answer may follow; for that alone a limit that is just reached stops the run."""
+        stop = run.standing(1).stop
+        if stop is not None and stop.status in ("cancelled", "budget_exhausted", "suspended"):
+            return True
+        return self.crew.call.budget.exhausted() is not None
 
     # --- the coordinator ---------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -99,12 +98,14 @@ class TaskRun:
         run, cancel = self._run, self._run.crew.cancel
         attempts: list[_Attempts] = []
         try:
-            with nullcontext() if cancel is None else cancel.scope():
+            with run.bounded():
                 attempts.append(_Attempts(self, await self._input()))
         except Exception as error:  # noqa: BLE001 - isolation boundary: what cannot be handed on fails the task
             return failed_result(error, identity=run.crew.inner.identity)
-        if not attempts:  # the team's store was slower than the cancellation of the run
-            return cancelled_result(None if cancel is None else cancel.reason, identity=run.crew.inner.identity)
+        if not attempts:  # the team's store was slower than the end of the run
+            if cancel is not None and cancel.cancelled:
+                return cancelled_result(cancel.reason, identity=run.crew.inner.identity)
+            return failed_result(self._budget.out_of_time(), identity=run.crew.inner.identity)
         result = await execute_with_retry(
             attempts[0].next,
             self._task,

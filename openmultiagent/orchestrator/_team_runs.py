@@ -52,9 +52,10 @@ from ._routing import (
     settled_route,
 )
 from ._slots import Slots
+from ._stopping import MiddlewareStop
 from ._team_result import team_result
 from ._team_settings import TeamDefaults
-from ._team_steps import TeamNext, TeamSteps, copy_team_middleware_result
+from ._team_steps import TeamNext, TeamSteps, copy_team_middleware_result, stopped_team
 
 __all__ = ["GivenTeam", "GoalOptions", "PreparedTeamRun", "RunOptions", "TeamRuns"]
 
@@ -94,6 +95,8 @@ class PreparedTeamRun:
     machinery: Machinery
     call: RunCall
     core: Callable[[RunCall, EventBus, EventSink | None], Coroutine[Any, Any, TeamRunResult]]
+    cancel: CancelToken | None
+    """Stops the run."""
 
     async def execute(self, bus: EventBus, sink: EventSink | None = None) -> TeamRunResult:
         """Do the run, with everything around it.
@@ -102,18 +105,22 @@ class PreparedTeamRun:
             bus: The run's progress events.
             sink: Where the events of its agents' streams go, if there is a stream.
         """
-        machinery, call = self.machinery, self.call
+        machinery, call, cancel = self.machinery, self.call, self.cancel
 
         async def core(this: RunCall) -> TeamRunResult:
             return await self.core(this, bus, sink)
 
         steps = TeamSteps(has_middleware=bool(machinery.middleware))
         operation: TeamNext = partial(core, call)
+        around: tuple[Any, ...] = (steps.budget, steps.guard)
         if machinery.middleware:
+            stop = None if cancel is None else MiddlewareStop(cancel, core, partial(stopped_team, cancel))
             user = [isolate_results(cast(Any, step), copy_team_middleware_result) for step in machinery.middleware]
-            operation = partial(compose_run(user, core), call)
+            operation = partial(compose_run(user, core if stop is None else stop.core), call)
+            if stop is not None:
+                around = (steps.budget, stop.around, steps.guard)
         # The steps of other parts look at what results of all kinds have in common.
-        for step in reversed((*cast(Any, machinery.tracing.steps().run), steps.budget, steps.guard)):
+        for step in reversed((*machinery.tracing.steps().run, *around)):
             operation = partial(step, call, operation)
         if machinery.evaluation.is_active:
             operation = partial(cast(Any, machinery.evaluation.around), call.fork(), operation)
@@ -204,7 +211,7 @@ class TeamRuns:
             crew = self.crew(this, given, agents, options, bus, sink, preamble=preamble)
             return await GoalRun(crew, setup).execute()
 
-        return PreparedTeamRun(machinery=self._machinery, call=call, core=core)
+        return PreparedTeamRun(machinery=self._machinery, call=call, core=core, cancel=options.cancel)
 
     def _setup(self, goal: str | TaskInput, options: RunOptions, wish: GoalOptions, *, has_agents: bool) -> GoalSetup:
         defaults, gates = self._defaults, self._defaults.gates
@@ -239,7 +246,7 @@ class TeamRuns:
             await dispatch(run)
             return team_result(run, goal=goal)
 
-        return PreparedTeamRun(machinery=self._machinery, call=call, core=core)
+        return PreparedTeamRun(machinery=self._machinery, call=call, core=core, cancel=options.cancel)
 
     # --- pieces ------------------------------------------------------------------------------------------------------
 

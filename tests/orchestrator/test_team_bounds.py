@@ -1,0 +1,274 @@
+"""Runs of teams end whatever their middleware, gates and stores do, and keep what they have got to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from openmultiagent import CancelToken, LLMMessage, OpenMultiAgent, RunCall, Task, Team, TeamRunResult, TokenUsage
+from openmultiagent.adapters import LLMChatOptions, LLMResponse
+from openmultiagent.stores import InMemoryStore, MemoryEntry
+from openmultiagent.testing import ScriptedAdapter
+from tests.support import proves
+
+GOAL = "Research the topic first and then write a report."
+PLAN: list[dict[str, Any]] = [
+    {"title": "Research", "description": "Find the facts.", "assignee": "ann"},
+    {"title": "Write", "description": "Write the report.", "assignee": "bob", "depends_on": ["Research"]},
+]
+EACH = 15
+"""Tokens of a call."""
+
+
+def text_of(messages: Sequence[LLMMessage]) -> str:
+    return "".join(block.text for block in messages[-1].content if block.type == "text")
+
+
+def scripted(plan: Any = None) -> ScriptedAdapter:
+    """A model that plans, works and answers."""
+
+    def respond(messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        asked = text_of(messages)
+        if "Break this goal into tasks" in asked:
+            said = json.dumps({"tasks": PLAN if plan is None else plan})
+        else:
+            said = "the answer" if "## Original Goal" in asked else f"done: {asked.splitlines()[0]}"
+        return LLMResponse(LLMMessage.assistant(said).content, usage=TokenUsage(input_tokens=EACH - 5, output_tokens=5))
+
+    return ScriptedAdapter(respond)
+
+
+def team(**fields: Any) -> Team:
+    return Team({"name": "news", "agents": [{"name": "ann"}, {"name": "bob"}], **fields})
+
+
+async def stopped_while(waiting: anyio.Event, token: CancelToken, run: Callable[[], Any]) -> TeamRunResult:
+    """Return the result of a run that is cancelled when it waits."""
+    results: list[TeamRunResult] = []
+
+    async def keep() -> None:
+        results.append(await run())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(keep)
+            await waiting.wait()
+            await anyio.to_thread.run_sync(token.cancel, "enough")
+    return results[0]
+
+
+def assert_cancelled(result: TeamRunResult) -> None:
+    assert (result.success, result.status.code, result.status.message) == (False, "cancelled", "run aborted: enough")
+    assert result.error is None
+    assert result.error_info is not None
+    assert result.error_info.kind == "cancellation"
+    assert all(task.status in ("completed", "failed", "skipped") for task in result.tasks)
+
+
+# --- middleware -----------------------------------------------------------------------------------------------------
+
+
+class Waiting:
+    """Middleware that waits for ever, before or after the run, and says when it does."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.waits = anyio.Event()
+        self.seen: list[TeamRunResult] = []
+
+    async def __call__(self, call: RunCall, call_next: Callable[[], Any]) -> Any:
+        if self.where == "after":
+            self.seen.append(await call_next())
+        self.waits.set()
+        await anyio.sleep_forever()
+
+
+def begin(oma: OpenMultiAgent, entry: str, token: CancelToken) -> Any:
+    options: dict[str, Any] = {"cancel": token, "run_id": "r", "metadata": {"k": 1}}
+    return oma.run_team(team(), GOAL, **options) if entry == "team" else oma.run_tasks(team(), PLAN, **options)
+
+
+@proves("ORC-45")
+@pytest.mark.parametrize("entry", ["team", "tasks"])
+async def test_a_token_stops_middleware_that_waits_before_a_team(entry: str) -> None:
+    waiting, token, adapter = Waiting("before"), CancelToken(), scripted()
+    oma = OpenMultiAgent(default_adapter=adapter, middleware=[waiting])
+    result = await stopped_while(waiting.waits, token, lambda: begin(oma, entry, token))
+    assert_cancelled(result)
+    assert (result.tasks, result.final_output, adapter.calls) == ((), "", [])
+    assert (result.identity.run_id, result.metadata) == ("r", {"k": 1})
+    assert result.identity.trace_id
+
+
+@proves("ORC-45")
+@pytest.mark.parametrize(("entry", "calls"), [("team", 4), ("tasks", 2)])
+async def test_what_a_team_came_to_stays_when_the_middleware_is_stopped_behind_it(entry: str, calls: int) -> None:
+    waiting, token = Waiting("after"), CancelToken()
+    oma = OpenMultiAgent(default_adapter=scripted(), middleware=[waiting])
+    result = await stopped_while(waiting.waits, token, lambda: begin(oma, entry, token))
+    assert_cancelled(result)
+    (last,) = waiting.seen
+    assert last.success
+    assert [task.status for task in result.tasks] == ["completed", "completed"]
+    assert (result.final_output, result.task_results) == (last.final_output, last.task_results)
+    assert result.total_token_usage.total_tokens == calls * EACH
+    assert (result.identity, result.metadata) == (last.identity, {"k": 1})
+
+
+@proves("ORC-45")
+async def test_a_team_that_is_at_work_ends_its_tasks_before_its_middleware_is_stopped() -> None:
+    token, at_work, seen = CancelToken(), anyio.Event(), list[TeamRunResult]()
+
+    async def hang(messages: Sequence[LLMMessage], options: LLMChatOptions) -> str:
+        at_work.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def keep(call: RunCall, call_next: Callable[[], Any]) -> Any:
+        seen.append(await call_next())
+        await anyio.sleep_forever()
+
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(hang), middleware=[keep])
+    result = await stopped_while(at_work, token, lambda: oma.run_tasks(team(), PLAN, cancel=token))
+    assert_cancelled(result)
+    assert [task.status for task in result.tasks] == [task.status for task in seen[0].tasks] == ["failed", "failed"]
+
+
+# --- the gate of a plan ---------------------------------------------------------------------------------------------
+
+
+class Hesitating:
+    """A gate that never answers, and says when it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+
+    async def __call__(self, tasks: Sequence[Task]) -> bool:
+        self.asked.set()
+        await anyio.sleep_forever()
+        return True
+
+
+@proves("GOL-16")
+async def test_a_token_ends_the_wait_for_the_approval_of_a_plan() -> None:
+    gate, token, adapter = Hesitating(), CancelToken(), scripted()
+    oma = OpenMultiAgent(default_adapter=adapter, on_plan_ready=gate)
+    result = await stopped_while(gate.asked, token, lambda: oma.run_team(team(), GOAL, cancel=token))
+    assert_cancelled(result)
+    assert [task.status for task in result.tasks] == ["skipped", "skipped"]
+    assert (len(adapter.calls), result.total_token_usage.total_tokens) == (1, EACH)
+
+
+@proves("GOL-16")
+async def test_the_time_of_a_run_ends_the_wait_for_the_approval_of_a_plan() -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(default_adapter=scripted(), on_plan_ready=Hesitating(), on_progress=told.append)
+    with anyio.fail_after(10):
+        result = await oma.run_team(team(), GOAL, limits={"seconds": 0.2})
+    assert result.status.code == "budget_exhausted"
+    assert [task.status for task in result.tasks] == ["skipped", "skipped"]
+    assert [event.type for event in told].count("budget_exceeded") == 1
+
+
+# --- the memory of a team -------------------------------------------------------------------------------------------
+
+
+class Broken(InMemoryStore):
+    """A store of which one call hangs, or raises."""
+
+    def __init__(self, method: str, number: int, *, raises: bool = False) -> None:
+        super().__init__()
+        self.reached = anyio.Event()
+        self._at = (method, number)
+        self._raises = raises
+        self._calls = 0
+
+    async def _pass(self, method: str) -> None:
+        if method != self._at[0]:
+            return
+        self._calls += 1
+        if self._calls == self._at[1]:
+            self.reached.set()
+            if self._raises:
+                raise OSError("the disk is full")
+            await anyio.sleep_forever()
+
+    async def set(self, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> None:
+        await self._pass("set")
+        await super().set(key, value, metadata)
+
+    async def list(self) -> list[MemoryEntry]:
+        await self._pass("list")
+        return await super().list()
+
+
+WITH_MEMORY = [{**task, "memory_scope": "all"} for task in PLAN]
+
+STATUSES = [
+    ("list", 1, ["failed", "failed"]),
+    ("list", 2, ["completed", "failed"]),
+    ("list", 3, ["completed", "completed"]),
+    ("set", 1, ["completed", "skipped"]),
+    ("set", 2, ["completed", "completed"]),
+]
+"""Which call of the store hangs, and what the tasks come to."""
+
+
+@proves("GOL-30")
+@pytest.mark.parametrize(("method", "number", "statuses"), STATUSES)
+async def test_a_token_ends_the_wait_for_a_store(method: str, number: int, statuses: list[str]) -> None:
+    store, token = Broken(method, number), CancelToken()
+    oma = OpenMultiAgent(default_adapter=scripted(WITH_MEMORY))
+    result = await stopped_while(
+        store.reached, token, lambda: oma.run_team(team(shared_memory_store=store), GOAL, cancel=token)
+    )
+    assert_cancelled(result)
+    assert [task.status for task in result.tasks] == statuses
+
+
+@proves("GOL-30")
+@pytest.mark.parametrize(("method", "number", "statuses"), STATUSES)
+async def test_the_time_of_a_run_ends_the_wait_for_a_store(method: str, number: int, statuses: list[str]) -> None:
+    store, told = Broken(method, number), list[Any]()
+    oma = OpenMultiAgent(default_adapter=scripted(WITH_MEMORY), on_progress=told.append)
+    with anyio.fail_after(10):
+        result = await oma.run_team(team(shared_memory_store=store), GOAL, limits={"seconds": 0.5})
+    assert store.reached.is_set()
+    assert (result.status.code, result.success) == ("budget_exhausted", False)
+    assert [task.status for task in result.tasks] == statuses
+    assert "the answer" not in result.final_output
+    assert "budget_exceeded" in [event.type for event in told]
+
+
+@proves("GOL-30")
+async def test_a_store_that_fails_before_the_answer_takes_nothing_away() -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(default_adapter=scripted(WITH_MEMORY), on_progress=told.append)
+    result = await oma.run_team(team(shared_memory_store=Broken("list", 3, raises=True)), GOAL)
+    assert (result.status.code, result.status.message) == ("error", "the team's memory failed: the disk is full")
+    assert result.error_info is not None
+    assert result.error_info.kind == "store"
+    assert isinstance(result.error, OSError)
+    assert [task.status for task in result.tasks] == ["completed", "completed"]
+    assert (result.final_output, list(result.agent_results)) == ("the answer", ["coordinator", "ann", "bob"])
+    assert told[-1].type == "agent_complete"
+    assert told[-1].data.success
+
+
+# --- budgets --------------------------------------------------------------------------------------------------------
+
+
+@proves("GOL-21")
+async def test_a_run_whose_budget_is_just_used_up_says_that_it_has_no_answer() -> None:
+    adapter, told = scripted(), list[Any]()
+    oma = OpenMultiAgent(default_adapter=adapter, on_progress=told.append)
+    result = await oma.run_team(team(), GOAL, max_token_budget=3 * EACH)
+    assert len(adapter.calls) == 3
+    assert (result.status.code, result.success) == ("budget_exhausted", False)
+    assert result.final_output == "done: # Task: Write"
+    assert [event.type for event in told].count("budget_exceeded") == 1
