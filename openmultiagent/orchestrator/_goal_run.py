@@ -17,11 +17,12 @@ import anyio
 
 from ..adapters import LLMChatOptions, LLMResponse
 from ..agent import AgentConfig, AgentFinished, AgentStarted, lease_adapter
-from ..budget import CostEstimateContext
+from ..budget import CostEstimateContext, Limits
 from ..errors import (
     InvalidTaskRequirementsError,
     OpenMultiAgentError,
     RoutingDeclarationRequiredError,
+    StructuredOutputValidationError,
 )
 from ..messages import LLMMessage, PreparedRunInput, prepare_run_input
 from ..outcome import AgentRunResult, RunStatus, classify_failure, copy_result
@@ -183,10 +184,11 @@ class GoalRun:
         return found[0] if found else None
 
     def _profiler(self) -> TaskProfiler:
-        setup = self.setup
+        setup, adapter = self.setup, self.setup.routing.adapter
         config = coordinator_agent(setup.coordinator, "")
-        if setup.routing.adapter is not None:
-            return LLMTaskProfiler(setup.routing.adapter, model=setup.routing.model)
+        if adapter is not None:
+            lease_adapter(setup.complete(AgentConfig(COORDINATOR, adapter=adapter)))  # does a policy forbid it?
+            return LLMTaskProfiler(adapter, model=setup.routing.model)
         config = setup.complete(config if setup.routing.model is None else config.replace(model=setup.routing.model))
         return LLMTaskProfiler(_Leased(config, self.crew), model=config.model)
 
@@ -226,13 +228,14 @@ class GoalRun:
         task = run.begin(run.queue.list()[0], chosen.name)
         payload: dict[str, Any] = {"phase": "short-circuit", "goal": task_input_text(goal)}
         run.emit(AgentStarted, payload, agent=chosen.name, copy=dict)
+        own = None if chosen.max_token_budget is None else Limits(tokens=chosen.max_token_budget)
         begun, started_at, result = anyio.current_time(), datetime.now(UTC), None
         try:
             result = await crew.inner.run(
                 config,
                 _prepared(goal if isinstance(goal, str) else goal.messages()),
                 phase="short-circuit",
-                budget=crew.call.budget.child(chosen.name),
+                budget=crew.call.budget.child(chosen.name, own),
             )
         finally:
             took = anyio.current_time() - begun
@@ -370,7 +373,7 @@ class GoalRun:
         self._tell_end(decomposition)
         error, code = decomposition.error, "COORDINATOR_DECOMPOSITION_FAILED"
         info, status = decomposition.error_info, decomposition.status
-        if info is not None and info.kind == "validation" and error is not None:
+        if isinstance(error, StructuredOutputValidationError):
             error = as_plan_error(error)
             status, info = classify_failure(error, kind="validation")
             code = "COORDINATOR_PLAN_INVALID"

@@ -33,8 +33,10 @@ from ..tasks import (
     TeamRunResult,
     plan_graph,
     read_task_input,
+    route_for,
     task_input_text,
     validate_task_requirements,
+    with_route,
 )
 from ..team import Team, TeamConfig
 from ._dispatch import dispatch
@@ -42,7 +44,7 @@ from ._execute import Machinery
 from ._goal_run import GoalRun, GoalSetup
 from ._graph_run import Crew, GraphRun, RoutedProviders
 from ._inner import InnerRuns
-from ._plan import CoordinatorConfig, as_coordinator_config, team_context
+from ._plan import COORDINATOR, CoordinatorConfig, as_coordinator_config, coordinator_agent, team_context
 from ._routing import (
     ExecutionRouter,
     ExecutionRoutingConfig,
@@ -197,6 +199,8 @@ class TeamRuns:
         agents = self.agents(given, options)
         wanted = read_task_input(goal, "goal")
         setup = self._setup(wanted, options, wish, has_agents=bool(agents))
+        if wish.coordinator is not None or (setup.settled is not None and setup.settled.mode == "team"):
+            self._check_coordinator(setup, options.model_routing)
         if isinstance(wanted, str):
             source = prepare_run_input(wanted)
         else:
@@ -283,9 +287,7 @@ class TeamRuns:
         """
         agents = {agent.name: self._defaults.complete(agent, options.egress_policy) for agent in team.agents}
         for agent in agents.values():
-            if agent.adapter is None:
-                with suppress(PolicyError):  # what a policy forbids is the result of a run
-                    lease_adapter(agent, self._machinery.adapters)
+            self._check_adapter(agent)
         return agents
 
     def checked(
@@ -369,6 +371,20 @@ class TeamRuns:
             max_delegation_depth=defaults.max_delegation_depth,
             **extra,
         )
+
+    def _check_coordinator(self, setup: GoalSetup, routing: ModelRoutingPolicy | None) -> None:
+        """Refuse a coordinator without a model, or with an unknown provider."""
+        config = setup.complete(coordinator_agent(setup.coordinator, ""))
+        routes = [route_for(routing, phase="coordinator", agent=COORDINATOR)]
+        if not setup.plan_only:
+            routes.append(route_for(routing, phase="synthesis", agent=COORDINATOR))
+        for route in routes:
+            self._check_adapter(config if route is None else with_route(config, route))
+
+    def _check_adapter(self, agent: AgentConfig) -> None:
+        if agent.adapter is None:
+            with suppress(PolicyError):  # what a policy forbids is the result of a run
+                lease_adapter(agent, self._machinery.adapters)
 
     def _check_costs(self, specs: Sequence[TaskSpec]) -> None:
         if self._defaults.estimate_cost is not None:

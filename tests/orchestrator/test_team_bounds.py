@@ -10,7 +10,18 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from openmultiagent import CancelToken, LLMMessage, OpenMultiAgent, RunCall, Task, Team, TeamRunResult, TokenUsage
+from openmultiagent import (
+    CancelToken,
+    ConfigurationError,
+    EgressPolicyError,
+    LLMMessage,
+    OpenMultiAgent,
+    RunCall,
+    Task,
+    Team,
+    TeamRunResult,
+    TokenUsage,
+)
 from openmultiagent.adapters import LLMChatOptions, LLMResponse
 from openmultiagent.stores import InMemoryStore, MemoryEntry
 from openmultiagent.testing import ScriptedAdapter
@@ -272,3 +283,81 @@ async def test_a_run_whose_budget_is_just_used_up_says_that_it_has_no_answer() -
     assert (result.status.code, result.success) == ("budget_exhausted", False)
     assert result.final_output == "done: # Task: Write"
     assert [event.type for event in told].count("budget_exceeded") == 1
+
+
+@proves("GOL-2")
+async def test_an_agent_that_works_alone_has_its_own_budget() -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(default_adapter=scripted(), on_progress=told.append)
+    poor = Team({"name": "news", "agents": [{"name": "ann", "max_token_budget": EACH - 1}]})
+    result = await oma.run_team(poor, "Say hello.", mode="single")
+    assert (result.status.code, result.success, result.tasks[0].status) == ("budget_exhausted", False, "failed")
+    assert [event.type for event in told] == ["agent_start", "budget_exceeded", "agent_complete"]
+
+
+# --- the coordinator and the profiler -------------------------------------------------------------------------------
+
+
+def with_models() -> Team:
+    """A team whose agents need nothing of the orchestrator."""
+    adapter = scripted()
+    return Team({"name": "news", "agents": [{"name": name, "adapter": adapter} for name in ("ann", "bob")]})
+
+
+@proves("GOL-1")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "team"}, "agent 'coordinator' has no model"),
+        ({"plan_only": True}, "agent 'coordinator' has no model"),
+        ({"coordinator": {"instructions": "Be brief."}}, "agent 'coordinator' has no model"),
+        ({"coordinator": {"provider": "nope", "model": "m"}}, "nope"),
+        (
+            {
+                "coordinator": {"adapter": scripted()},
+                "model_routing": {
+                    "rules": [{"match": {"phase": "synthesis"}, "route": {"model": "m", "provider": "nope"}}]
+                },
+            },
+            "nope",
+        ),
+    ],
+)
+async def test_a_coordinator_that_cannot_be_asked_raises_at_once(options: dict[str, Any], message: str) -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(on_progress=told.append)
+    with pytest.raises(ConfigurationError, match=message):
+        _never_made = oma.run_team(with_models(), GOAL, **options)
+    assert told == []
+
+
+@proves("GOL-1")
+async def test_a_single_agent_needs_no_coordinator() -> None:
+    result = await OpenMultiAgent().run_team(with_models(), "Say hello.")
+    assert (result.success, result.routing_decision.mode) == (True, "single")
+
+
+@proves("GOL-11", "ORC-50")
+async def test_a_coordinator_that_a_policy_forbids_makes_no_invalid_plan() -> None:
+    told: list[Any] = []
+    adapter = scripted()
+    oma = OpenMultiAgent(default_adapter=adapter, egress_policy={"mode": "offline"}, on_progress=told.append)
+    result = await oma.run_team(team(), GOAL, mode="team")
+    assert (result.status.code, adapter.calls) == ("rejected", [])
+    assert isinstance(result.error, EgressPolicyError)
+    assert [event.type for event in told] == ["agent_start", "agent_complete", "error"]
+    assert told[-1].data.code == "COORDINATOR_DECOMPOSITION_FAILED"
+
+
+@proves("ORC-50")
+async def test_a_profiler_is_not_asked_under_a_policy_that_its_adapter_cannot_be_held_to() -> None:
+    profiler = scripted()
+    oma = OpenMultiAgent(
+        default_adapter=scripted(),
+        egress_policy={"mode": "offline"},
+        execution_routing={"strategy": "hybrid", "adapter": profiler},
+    )
+    result = await oma.run_team(team(), "Say hello.")
+    assert profiler.calls == []
+    assert result.routing_decision.assessment.fallback_code == "profiler-unavailable"
+    assert result.total_token_usage == TokenUsage()
