@@ -12,9 +12,19 @@ from functools import cached_property, partial
 from typing import Any
 
 from ..adapters import AdapterOwner
-from ..agent import AgentConfig, BudgetExceeded, EventSink, RunCall, RunEnvironment, RunNext, execute_agent
+from ..agent import (
+    AgentConfig,
+    BudgetExceeded,
+    EventSink,
+    RunCall,
+    RunEnvironment,
+    RunNext,
+    execute_agent,
+    failed_result,
+)
 from ..budget import BudgetError, BudgetScope
 from ..cancellation import CancelToken
+from ..errors import ConfigurationError
 from ..events import Event, EventBus
 from ..identity import RunIdentity, RunLink
 from ..messages import PreparedRunInput
@@ -153,7 +163,10 @@ class InnerRuns:
     async def _core(self, call: RunCall, phase: str, task: str | None) -> Result:
         assert call.config is not None  # noqa: S101 - `run` gives every inner call its agent
         environment = self.environment(call.budget, phase=phase, task=task)
-        return await execute_agent(call.config, call.source.copy(), environment, self._machinery.adapters)
+        try:
+            return await execute_agent(call.config, call.source.copy(), environment, self._machinery.adapters)
+        except ConfigurationError as error:  # of an adapter that a model route names: no reason to lose the whole run
+            return failed_result(environment, error, kind="validation")
 
 
 async def _labelled(sink: EventSink, task: str, event: Event[Any]) -> None:

@@ -337,6 +337,28 @@ async def test_a_single_agent_needs_no_coordinator() -> None:
     assert (result.success, result.routing_decision.mode) == (True, "single")
 
 
+@proves("GOL-2", "GOL-22")
+async def test_a_route_that_cannot_be_taken_fails_the_single_agent_alone() -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(default_adapter=scripted(), on_progress=told.append)
+    routing = {"rules": [{"match": {"phase": "short-circuit"}, "route": {"model": "m", "provider": "nope"}}]}
+    result = await oma.run_team(team(), GOAL, mode="single", model_routing=routing)
+    assert (result.status.code, [task.status for task in result.tasks]) == ("error", ["failed"])
+    assert isinstance(result.error, ConfigurationError)
+    assert [event.type for event in told] == ["agent_start", "agent_complete"]
+    assert told[-1].data.error is not None
+
+
+@proves("GOL-11", "GOL-22")
+async def test_a_coordinator_without_a_model_fails_the_run_where_it_is_needed() -> None:
+    told: list[Any] = []
+    result = await OpenMultiAgent(on_progress=told.append).run_team(with_models(), GOAL)
+    assert (result.status.code, list(result.agent_results)) == ("error", ["coordinator"])
+    assert [event.type for event in told] == ["agent_start", "agent_complete", "error"]
+    assert told[1].data.status.code == "error"
+    assert told[-1].data.code == "COORDINATOR_DECOMPOSITION_FAILED"
+
+
 @proves("GOL-11", "ORC-50")
 async def test_a_coordinator_that_a_policy_forbids_makes_no_invalid_plan() -> None:
     told: list[Any] = []
