@@ -47,7 +47,7 @@ from ..tasks import (
 )
 from ._decide import Stop
 from ._dispatch import dispatch
-from ._gates import ask
+from ._gates import ask, cancelled_stop
 from ._graph_run import Crew, GraphRun
 from ._plan import (
     COORDINATOR,
@@ -132,7 +132,7 @@ class GoalRun:
         """Do the run and return its result."""
         cancel = self.crew.cancel
         if cancel is not None and cancel.cancelled:
-            return self._stopped(Stop("cancelled", "run aborted"))
+            return self._stopped(cancelled_stop(cancel))
         try:
             ended = await self._route()
             if ended is not None:
@@ -162,7 +162,8 @@ class GoalRun:
         )
         outcome = await self._decided(context, agents)
         if outcome is None:
-            return self._stopped(Stop("cancelled", "run aborted"))
+            assert crew.cancel is not None  # noqa: S101 - nothing else stops the decision without an error
+            return self._stopped(cancelled_stop(crew.cancel))
         self.decision = outcome
         return self._charged(outcome)
 
@@ -279,14 +280,16 @@ class GoalRun:
         tasks = plan_graph([self._with_goal(spec) for spec in plan.tasks])
         run = GraphRun(crew, tasks)
         with crew.tracing.plan(crew.call.identity.run_id, len(tasks)) as span:
+            ids = {task.title: task.id for task in tasks} if plan.unknown_assignees else {}
             for unknown in plan.unknown_assignees:
                 warning = {
                     "code": "INVALID_ASSIGNEE",
+                    "task_id": ids[unknown.title],
                     "task_title": unknown.title,
                     "assignee": unknown.assignee,
                     "fallback": "clear-and-schedule",
                 }
-                run.emit(RunWarning, warning, task=unknown.title, copy=dict)
+                run.emit(RunWarning, warning, task=ids[unknown.title], copy=dict)
             try:
                 setup.check(tasks, dict(crew.agents))
             except InvalidTaskRequirementsError as error:
@@ -432,7 +435,7 @@ class GoalRun:
         return cancelled_result(identity=self.crew.inner.identity)
 
     def _stopped(self, stop: Stop) -> TeamRunResult:
-        status = RunStatus(stop.status, stop.reason)
+        status = RunStatus(stop.status, stop.reason[:256])
         return stopped_team_result(
             self.crew.call, status, stop.error_info, goal=self.setup.goal, routing_decision=self.decision
         )

@@ -498,8 +498,10 @@ async def test_an_unknown_assignee_may_be_replaced() -> None:
     assert result.success
     assert result.tasks[0].assignee in ("ann", "bob")
     (warning,) = progress.of("warning")
+    assert warning.task == result.tasks[0].id
     assert warning.data == {
         "code": "INVALID_ASSIGNEE",
+        "task_id": result.tasks[0].id,
         "task_title": "A",
         "assignee": "ghost",
         "fallback": "clear-and-schedule",

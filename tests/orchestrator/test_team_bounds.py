@@ -9,6 +9,9 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from openmultiagent import (
     CancelToken,
@@ -23,6 +26,7 @@ from openmultiagent import (
     TokenUsage,
 )
 from openmultiagent.adapters import LLMChatOptions, LLMResponse
+from openmultiagent.orchestrator import RoutingContext, RoutingDecision
 from openmultiagent.stores import InMemoryStore, MemoryEntry
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
@@ -383,3 +387,47 @@ async def test_a_profiler_is_not_asked_under_a_policy_that_its_adapter_cannot_be
     assert profiler.calls == []
     assert result.routing_decision.assessment.fallback_code == "profiler-unavailable"
     assert result.total_token_usage == TokenUsage()
+
+
+class Pondering:
+    """A router that never decides, and says when it is asked."""
+
+    version = "pondering"
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+
+    async def decide(self, context: RoutingContext) -> RoutingDecision:
+        self.asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+@proves("GOL-5")
+async def test_a_run_that_is_cancelled_before_its_plan_says_why() -> None:
+    router, token = Pondering(), CancelToken()
+    oma = OpenMultiAgent(default_adapter=scripted(), execution_router=router)
+    result = await stopped_while(router.asked, token, lambda: oma.run_team(team(), GOAL, cancel=token))
+    assert_cancelled(result)
+    assert_cancelled(await oma.run_team(team(), GOAL, cancel=token))
+
+
+# --- spans ----------------------------------------------------------------------------------------------------------
+
+
+@proves("GOL-31")
+async def test_titles_that_models_write_reach_spans_short_and_without_credentials() -> None:
+    secret = "sk-ant-api03-" + "A" * 40
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    plan = [{"title": f"{secret} {'x' * 9_000}", "description": "Do it.", "role": f"role {secret}"}]
+    oma = OpenMultiAgent(default_adapter=scripted(plan), tracer_provider=provider)
+    result = await oma.run_team(team(), GOAL)
+    assert result.success
+    spans = exporter.get_finished_spans()
+    assert not any(secret in f"{span.name} {span.attributes}" for span in spans)
+    (task,) = [span for span in spans if span.name.startswith("execute_task")]
+    assert task.attributes is not None
+    title = task.attributes["openmultiagent.task.title"]
+    assert isinstance(title, str)
+    assert (len(title), task.name) == (256, f"execute_task {title}")
