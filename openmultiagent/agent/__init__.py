@@ -25,6 +25,7 @@ from ._events import (
 from ._execution import as_failure, cancelled_result, execute_agent, failed_result
 from ._hooks import BeforeRunContext
 from ._loops import LoopAction, LoopDetection, LoopInfo
+from ._meter import RequestMeter
 from ._pool import AgentPool, PoolRun, PoolStatus
 from ._stream import AgentStream, RunStream, StreamSink
 from ._wrap_up import WrapUp
@@ -52,6 +53,7 @@ __all__ = [
     "PoolRun",
     "PoolStatus",
     "ReasoningDelta",
+    "RequestMeter",
     "RunCall",
     "RunEnvironment",
     "RunKind",

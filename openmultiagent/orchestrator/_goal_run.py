@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, cast
 
 import anyio
 
-from ..adapters import LLMChatOptions, LLMResponse
 from ..agent import AgentConfig, AgentFinished, AgentStarted, lease_adapter
 from ..budget import CostEstimateContext, Limits
 from ..errors import (
@@ -63,6 +62,7 @@ from ._plan import (
     plan_schema,
     synthesis_prompt,
 )
+from ._profiler_call import ROUTER, ProfilerAdapter
 from ._routing import (
     ExecutionRouter,
     ExecutionRoutingConfig,
@@ -77,6 +77,7 @@ from ._routing import (
     roster_summary,
     uses_consequential_tools,
 )
+from ._run_memory import recall, remember
 from ._team_result import team_result
 from ._team_steps import failed_team_result, stopped_team_result
 
@@ -84,8 +85,6 @@ __all__ = ["GoalRun", "GoalSetup"]
 
 Result = AgentRunResult[Any]
 
-_ROUTER = "semantic-router"
-"""Whose usage that of a profiler is."""
 _ALONE = "short-circuit"
 """Id of the one task of a run in which a single agent works."""
 
@@ -127,6 +126,8 @@ class GoalRun:
     decision: RoutingDecision | None = None
     _has_begun: bool = field(default=False, init=False)
     """Whether the coordinator's start was told, and its end was not."""
+    _is_charged: bool = field(default=False, init=False)
+    """Whether the profiler's call is charged when it is made."""
 
     async def execute(self) -> TeamRunResult:
         """Do the run and return its result."""
@@ -162,16 +163,21 @@ class GoalRun:
         )
         outcome = await self._decided(context, agents)
         if outcome is None:
-            assert crew.cancel is not None  # noqa: S101 - nothing else stops the decision without an error
-            return self._stopped(cancelled_stop(crew.cancel))
+            if crew.cancel is not None and crew.cancel.cancelled:
+                return self._stopped(cancelled_stop(crew.cancel))
+            error = crew.call.budget.out_of_time()
+            crew.inner.tell_overrun(error, ROUTER)
+            return self._failed(error)
         self.decision = outcome
         return self._charged(outcome)
 
     async def _decided(self, context: RoutingContext, agents: Sequence[AgentConfig]) -> RoutingDecision | None:
-        """Return the decision; None when the run was cancelled meanwhile."""
+        """Return the decision; None when the run was cancelled meanwhile, or has no time left."""
         setup, cancel = self.setup, self.crew.cancel
         found: list[RoutingDecision] = []
-        with nullcontext() if cancel is None else cancel.scope():  # the token's scope swallows its cancellation
+        seconds = self.crew.call.budget.remaining().seconds
+        # Both scopes swallow their cancellation.
+        with nullcontext() if cancel is None else cancel.scope(), anyio.move_on_after(seconds):
             found.append(
                 await decide_route(
                     context,
@@ -185,13 +191,16 @@ class GoalRun:
         return found[0] if found else None
 
     def _profiler(self) -> TaskProfiler:
-        setup, adapter = self.setup, self.setup.routing.adapter
-        config = coordinator_agent(setup.coordinator, "")
-        if adapter is not None:
-            lease_adapter(setup.complete(AgentConfig(COORDINATOR, adapter=adapter)))  # does a policy forbid it?
-            return LLMTaskProfiler(adapter, model=setup.routing.model)
-        config = setup.complete(config if setup.routing.model is None else config.replace(model=setup.routing.model))
-        return LLMTaskProfiler(_Leased(config, self.crew), model=config.model)
+        setup, routing, owner = self.setup, self.setup.routing, self.crew.inner.adapters
+        if routing.adapter is not None:
+            config = setup.complete(AgentConfig(COORDINATOR, adapter=routing.adapter))
+            lease_adapter(config, owner)  # does a policy forbid it?
+        else:
+            config = coordinator_agent(setup.coordinator, "")
+            config = setup.complete(config if routing.model is None else config.replace(model=routing.model))
+        self._is_charged = True
+        model = routing.model if routing.adapter is not None else config.model
+        return LLMTaskProfiler(ProfilerAdapter(config, owner, self.crew.call.budget), model=model)
 
     def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
         """Charge what the decision used, and end the run if a budget has no room for it, or a declaration is needed."""
@@ -199,15 +208,15 @@ class GoalRun:
         if assessment is None:
             return None
         budget = self.crew.call.budget
-        if assessment.profiler_version != "none" or assessment.usage is not None:
-            context = CostEstimateContext(_ROUTER, assessment.model or "", assessment.provider or "", "routing")
+        if not self._is_charged and (assessment.profiler_version != "none" or assessment.usage is not None):
+            context = CostEstimateContext(ROUTER, assessment.model or "", assessment.provider or "", "routing")
             try:
-                budget.child(_ROUTER).begin(context).settle(assessment.usage)
+                budget.child(ROUTER).begin(context).settle(assessment.usage)
             except OpenMultiAgentError as error:  # no room for it, or no price
                 return self._failed(error)
         overrun = budget.overrun()
         if overrun is not None:
-            self.crew.inner.tell_overrun(overrun, _ROUTER)
+            self.crew.inner.tell_overrun(overrun, ROUTER)
             return self._failed(overrun)
         try:
             check_declared(outcome)
@@ -243,7 +252,7 @@ class GoalRun:
             run.end(
                 task, self._cancelled_coordinator() if result is None else result, started_at=started_at, duration=took
             )
-        await run.remember(task, result)
+        await remember(run, task, result)
         return team_result(run, goal=goal, routing_decision=self.decision, plan=None)
 
     # --- a coordinator and the team ----------------------------------------------------------------------------------
@@ -325,7 +334,7 @@ class GoalRun:
         """Have the coordinator answer the goal from what the tasks came to, unless the run was stopped."""
         if self._is_over(run):
             return self._ended(run, decomposition)
-        memory = await run.recall()
+        memory = await recall(run)
         if self._is_over(run):
             return self._ended(run, decomposition)
         outcomes = [_outcome(task) for task in run.queue.list()]
@@ -461,21 +470,3 @@ def _prepared(given: str | list[LLMMessage]) -> PreparedRunInput:
 def _outcome(task: Task) -> TaskOutcome:
     status = "completed" if task.status == "completed" else "failed" if task.status == "failed" else "skipped"
     return TaskOutcome(task.title, cast(Any, status), task.result or "", task.assignee)
-
-
-class _Leased:
-    """An adapter that is leased for each call: it may be made, and closed, by the orchestrator."""
-
-    def __init__(self, config: AgentConfig, crew: Crew) -> None:
-        self._config = config
-        self._crew = crew
-        self.name = config.provider or "default" if config.adapter is None else config.adapter.name
-
-    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
-        """Make one call with an adapter of its own."""
-        lease = lease_adapter(self._config, self._crew.inner.adapters)
-        try:
-            return await lease.adapter.chat(messages, options)
-        finally:
-            if lease.owned:
-                await lease.aclose()

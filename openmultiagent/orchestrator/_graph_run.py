@@ -6,15 +6,13 @@ same step, so that no event is lost to a cancellation; a task whose start was to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-from anyio import CancelScope
 from opentelemetry.trace import SpanContext
 
 from ..agent import AgentConfig, AgentFinished, AgentStarted, RunCall
@@ -322,57 +320,6 @@ class GraphRun:
             retries=retries,
         )
         return agent
-
-    async def remember(self, task: Task, result: Result) -> None:
-        """Put the output of a completed task where the team finds it; a store that fails stops the run.
-
-        With every task that was run a turn of the memory ends. A run that is cancelled, or has no time left, does not
-        wait for its store.
-
-        Args:
-            task: The task.
-            result: What it came to.
-        """
-        memory = self.crew.team.memory
-        if memory is None:
-            return
-        try:
-            if result.success:
-                with self.bounded() as scope:
-                    await memory.write(task.assignee or "", f"task:{task.id}:result", result.output)
-                if scope.cancelled_caught:
-                    self._look_for_a_stop(1)  # what is not kept is missing to whoever comes next
-            memory.advance_turn()
-        except Exception as error:  # noqa: BLE001 - isolation boundary: the store is the application's; the answer is kept
-            self._stop_with_memory(error)
-
-    async def recall(self) -> str:
-        """Return what the team's memory holds besides the results of these tasks; a store that fails stops the run."""
-        memory = self.crew.team.memory
-        if memory is None:
-            return ""
-        found = ""
-        try:
-            with self.bounded():
-                found = await memory.get_summary(without_task_ids=[task.id for task in self.queue.list()])
-        except Exception as error:  # noqa: BLE001 - isolation boundary: the store is the application's
-            self._stop_with_memory(error)
-        return found
-
-    def _stop_with_memory(self, error: Exception) -> None:
-        _, info = classify_failure(error, kind="store")
-        self.stop_with(Stop("error", f"the team's memory failed: {info.message}"[:500], info, error))
-
-    @contextmanager
-    def bounded(self) -> Iterator[CancelScope]:
-        """End what waits inside when the run is cancelled or has no time left; that is swallowed."""
-        cancel, seconds = self.crew.cancel, self.crew.call.budget.remaining().seconds
-        with anyio.move_on_after(seconds) as scope:
-            if cancel is None:
-                yield scope
-            else:
-                with cancel.subscribed(scope.cancel):
-                    yield scope
 
     def fail_unstarted(self, task: Task, error: BaseException, code: str | None = None) -> None:
         """Say that a task cannot be started.

@@ -33,6 +33,7 @@ from ..tasks import (
 from ..tracing import TracedTask
 from ._delegation import with_team_tools
 from ._graph_run import GraphRun
+from ._run_memory import bounded, remember
 
 __all__ = ["TaskRun"]
 
@@ -68,7 +69,7 @@ class TaskRun:
             result = await (self._traced() if run.is_traced else self._attempts())
             if result.success:
                 self._mark_read()
-            await run.remember(task, result)
+            await remember(run, task, result)
         finally:
             run.crew.slots.release()
             if result is None:  # cancelled from outside: told here and now, since nothing may be awaited any more
@@ -98,7 +99,7 @@ class TaskRun:
         run, cancel = self._run, self._run.crew.cancel
         attempts: list[_Attempts] = []
         try:
-            with run.bounded():
+            with bounded(run):
                 attempts.append(_Attempts(self, await self._input()))
         except Exception as error:  # noqa: BLE001 - isolation boundary: what cannot be handed on fails the task
             return failed_result(error, identity=run.crew.inner.identity)

@@ -18,6 +18,7 @@ from openmultiagent import (
     ConfigurationError,
     EgressPolicyError,
     LLMMessage,
+    LLMServerError,
     OpenMultiAgent,
     RunCall,
     Task,
@@ -410,6 +411,78 @@ async def test_a_run_that_is_cancelled_before_its_plan_says_why() -> None:
     result = await stopped_while(router.asked, token, lambda: oma.run_team(team(), GOAL, cancel=token))
     assert_cancelled(result)
     assert_cancelled(await oma.run_team(team(), GOAL, cancel=token))
+
+
+@proves("GOL-5")
+async def test_the_time_of_a_run_ends_the_wait_for_a_router() -> None:
+    router, told = Pondering(), list[Any]()
+    oma = OpenMultiAgent(default_adapter=scripted(), execution_router=router, on_progress=told.append)
+    with anyio.fail_after(10):
+        result = await oma.run_team(team(), GOAL, limits={"seconds": 0.1})
+    assert router.asked.is_set()
+    assert (result.status.code, result.tasks) == ("budget_exhausted", ())
+    assert [event.type for event in told] == ["budget_exceeded"]
+
+
+PROFILE = {
+    "evidence_sources": "single",
+    "independent_review": "none",
+    "conflicting_objectives": False,
+    "side_effect_intent": "none",
+    "permission_isolation": "none",
+    "decomposable": False,
+    "parallelizable": False,
+    "complexity": "low",
+    "confidence": 0.9,
+    "reasons": ["short"],
+}
+
+
+def profiling(said: Any) -> ScriptedAdapter:
+    """A model that says the same about every goal."""
+    usage = TokenUsage(input_tokens=400, output_tokens=200)
+    return ScriptedAdapter(
+        lambda messages, options: (
+            said
+            if isinstance(said, Exception)
+            else LLMResponse(LLMMessage.assistant(json.dumps(said)).content, usage=usage)
+        )
+    )
+
+
+def hybrid(profiler: ScriptedAdapter, **options: Any) -> OpenMultiAgent:
+    return OpenMultiAgent(
+        default_adapter=scripted(), execution_routing={"strategy": "hybrid", "adapter": profiler}, **options
+    )
+
+
+@proves("GOL-4")
+async def test_the_built_in_profiler_is_charged_once_for_its_call() -> None:
+    result = await hybrid(profiling(PROFILE)).run_team(team(), "Say hello.")
+    assert result.success
+    assert {phase: usage.total_tokens for phase, usage in result.usage_by_phase().items()} == {
+        "routing": 600,
+        "short-circuit": EACH,
+    }
+    (entry,) = [entry for entry in result.usage_report if entry.phase == "routing"]
+    assert (entry.agent, entry.model, entry.requests) == ("semantic-router", "scripted", 1)
+
+
+@proves("GOL-4")
+async def test_a_profile_that_there_is_no_room_for_is_not_asked_for() -> None:
+    profiler = profiling(PROFILE)
+    result = await hybrid(profiler, budget_mode="hard").run_team(team(), "Say hello.", max_token_budget=1_500)
+    assert profiler.calls == []
+    assert result.routing_decision.assessment.fallback_code == "profiler-error"
+    assert result.total_token_usage.total_tokens <= 1_500
+
+
+@proves("GOL-4")
+async def test_a_profile_that_fails_was_a_model_call_as_well() -> None:
+    profiler = profiling(LLMServerError("down", status=503, provider="p"))
+    result = await hybrid(profiler).run_team(team(), "Say hello.", limits={"requests": 1})
+    assert len(profiler.calls) == 1
+    assert (result.status.code, result.total_token_usage.unknown_calls) == ("budget_exhausted", 1)
 
 
 # --- spans ----------------------------------------------------------------------------------------------------------
