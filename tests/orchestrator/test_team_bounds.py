@@ -485,6 +485,14 @@ async def test_a_profile_that_fails_was_a_model_call_as_well() -> None:
     assert (result.status.code, result.total_token_usage.unknown_calls) == ("budget_exhausted", 1)
 
 
+@proves("GOL-4")
+async def test_a_profile_that_cannot_be_asked_for_is_not_charged() -> None:
+    profiler = profiling(ConfigurationError("no such model"))
+    result = await hybrid(profiler).run_team(team(), "Say hello.", limits={"requests": 1})
+    assert (result.success, result.total_token_usage.unknown_calls) == (True, 0)
+    assert "routing" not in result.usage_by_phase()
+
+
 # --- spans ----------------------------------------------------------------------------------------------------------
 
 
