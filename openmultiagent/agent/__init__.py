@@ -26,6 +26,7 @@ from ._events import (
 from ._execution import as_failure, cancelled_result, execute_agent, failed_result
 from ._hooks import BeforeRunContext
 from ._loops import LoopAction, LoopDetection, LoopInfo
+from ._meter import RequestMeter
 from ._pool import AgentPool, PoolRun, PoolStatus
 from ._stream import AgentStream, RunStream, StreamSink
 from ._wrap_up import WrapUp
@@ -53,6 +54,7 @@ __all__ = [
     "PoolRun",
     "PoolStatus",
     "ReasoningDelta",
+    "RequestMeter",
     "RunAttempts",
     "RunCall",
     "RunEnvironment",

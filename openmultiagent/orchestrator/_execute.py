@@ -23,7 +23,7 @@ from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
 from ..tracing import Tracing, TracingSteps
 from ._progress import Progress
 from ._steps import RunSteps, copy_middleware_result
-from ._stopping import MiddlewareStop
+from ._stopping import MiddlewareStop, stopped_agent
 
 __all__ = ["Machinery", "enclose", "execute"]
 
@@ -110,7 +110,11 @@ def _with_user_middleware(machinery: Machinery, core: _Core, call: RunCall, canc
     user = [isolate_results(step, copy_middleware_result) for step in machinery.middleware]
     if cancel is None:
         return partial(compose_run(user, core.run), call)
-    stop = MiddlewareStop(cancel, core.run, core.environment)
+
+    def stopped(this: RunCall, last: Result | None) -> Result:
+        return stopped_agent(core.environment(this), cancel.reason, last)
+
+    stop = MiddlewareStop(cancel, core.run, stopped)
     return partial(stop.around, call, partial(compose_run(user, stop.core), call))
 
 

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, cast
 import anyio
 
 from .._record import record
-from ..adapters import LLMChatOptions, LLMResponse
 from ..agent import AgentConfig, AgentFinished, AgentStarted, lease_adapter
-from ..budget import CostEstimateContext
+from ..budget import CostEstimateContext, Limits
 from ..errors import (
     ConfigurationError,
     InvalidTaskRequirementsError,
     OpenMultiAgentError,
     RoutingDeclarationRequiredError,
+    StructuredOutputValidationError,
 )
 from ..messages import LLMMessage, PreparedRunInput, prepare_run_input
 from ..outcome import AgentRunResult, RunStatus, classify_failure, copy_result
@@ -48,7 +48,7 @@ from ..tasks import (
 )
 from ._decide import Stop
 from ._dispatch import dispatch
-from ._gates import ask
+from ._gates import ask, cancelled_stop
 from ._graph_run import Crew, GraphRun
 from ._plan import (
     COORDINATOR,
@@ -64,6 +64,7 @@ from ._plan import (
     plan_schema,
     synthesis_prompt,
 )
+from ._profiler_call import ROUTER, ProfilerAdapter
 from ._routing import (
     ExecutionRouter,
     ExecutionRoutingConfig,
@@ -78,6 +79,7 @@ from ._routing import (
     roster_summary,
     uses_consequential_tools,
 )
+from ._run_memory import recall, remember
 from ._team_result import team_result
 from ._team_steps import failed_team_result, stopped_team_result
 
@@ -85,8 +87,6 @@ __all__ = ["GoalRun", "GoalSetup"]
 
 Result = AgentRunResult[Any]
 
-_ROUTER = "semantic-router"
-"""Whose usage that of a profiler is."""
 _ALONE = "short-circuit"
 """Id of the one task of a run in which a single agent works."""
 
@@ -130,12 +130,14 @@ class GoalRun:
     decision: RoutingDecision | None = None
     _has_begun: bool = field(default=False, init=False)
     """Whether the coordinator's start was told, and its end was not."""
+    _is_charged: bool = field(default=False, init=False)
+    """Whether the profiler's call is charged when it is made."""
 
     async def execute(self) -> TeamRunResult:
         """Do the run and return its result."""
         cancel = self.crew.cancel
         if cancel is not None and cancel.cancelled:
-            return self._stopped(Stop("cancelled", "run aborted"))
+            return self._stopped(cancelled_stop(cancel))
         try:
             ended = await self._route()
             if ended is not None:
@@ -165,15 +167,21 @@ class GoalRun:
         )
         outcome = await self._decided(context, agents)
         if outcome is None:
-            return self._stopped(Stop("cancelled", "run aborted"))
+            if crew.cancel is not None and crew.cancel.cancelled:
+                return self._stopped(cancelled_stop(crew.cancel))
+            error = crew.call.budget.out_of_time()
+            crew.inner.tell_overrun(error, ROUTER)
+            return self._failed(error)
         self.decision = outcome
         return self._charged(outcome)
 
     async def _decided(self, context: RoutingContext, agents: Sequence[AgentConfig]) -> RoutingDecision | None:
-        """Return the decision; None when the run was cancelled meanwhile."""
+        """Return the decision; None when the run was cancelled meanwhile, or has no time left."""
         setup, cancel = self.setup, self.crew.cancel
         found: list[RoutingDecision] = []
-        with nullcontext() if cancel is None else cancel.scope():  # the token's scope swallows its cancellation
+        seconds = self.crew.call.budget.remaining().seconds
+        # Both scopes swallow their cancellation.
+        with nullcontext() if cancel is None else cancel.scope(), anyio.move_on_after(seconds):
             found.append(
                 await decide_route(
                     context,
@@ -187,12 +195,16 @@ class GoalRun:
         return found[0] if found else None
 
     def _profiler(self) -> TaskProfiler:
-        setup = self.setup
-        config = coordinator_agent(setup.coordinator, "")
-        if setup.routing.adapter is not None:
-            return LLMTaskProfiler(setup.routing.adapter, model=setup.routing.model)
-        config = setup.complete(config if setup.routing.model is None else config.replace(model=setup.routing.model))
-        return LLMTaskProfiler(_Leased(config, self.crew), model=config.model)
+        setup, routing, owner = self.setup, self.setup.routing, self.crew.inner.adapters
+        if routing.adapter is not None:
+            config = setup.complete(AgentConfig(COORDINATOR, adapter=routing.adapter))
+            lease_adapter(config, owner)  # does a policy forbid it?
+        else:
+            config = coordinator_agent(setup.coordinator, "")
+            config = setup.complete(config if routing.model is None else config.replace(model=routing.model))
+        self._is_charged = True
+        model = routing.model if routing.adapter is not None else config.model
+        return LLMTaskProfiler(ProfilerAdapter(config, owner, self.crew.call.budget), model=model)
 
     def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
         """Charge what the decision used, and end the run if a budget has no room for it, or a declaration is needed."""
@@ -200,15 +212,15 @@ class GoalRun:
         if assessment is None:
             return None
         budget = self.crew.call.budget
-        if assessment.profiler_version != "none" or assessment.usage is not None:
-            context = CostEstimateContext(_ROUTER, assessment.model or "", assessment.provider or "", "routing")
+        if not self._is_charged and (assessment.profiler_version != "none" or assessment.usage is not None):
+            context = CostEstimateContext(ROUTER, assessment.model or "", assessment.provider or "", "routing")
             try:
-                budget.child(_ROUTER).begin(context).settle(assessment.usage)
+                budget.child(ROUTER).begin(context).settle(assessment.usage)
             except OpenMultiAgentError as error:  # no room for it, or no price
                 return self._failed(error)
         overrun = budget.overrun()
         if overrun is not None:
-            self.crew.inner.tell_overrun(overrun, _ROUTER)
+            self.crew.inner.tell_overrun(overrun, ROUTER)
             return self._failed(overrun)
         try:
             check_declared(outcome)
@@ -230,20 +242,21 @@ class GoalRun:
         task = run.begin(run.queue.list()[0], chosen.name)
         payload: dict[str, Any] = {"phase": "short-circuit", "goal": task_input_text(goal)}
         run.emit(AgentStarted, payload, agent=chosen.name, copy=dict)
+        own = None if chosen.max_token_budget is None else Limits(tokens=chosen.max_token_budget)
         begun, started_at, result = anyio.current_time(), datetime.now(UTC), None
         try:
             result = await crew.inner.run(
                 config,
                 _prepared(goal if isinstance(goal, str) else goal.messages()),
                 phase="short-circuit",
-                budget=crew.call.budget.child(chosen.name),
+                budget=crew.call.budget.child(chosen.name, own),
             )
         finally:
             took = anyio.current_time() - begun
             run.end(
                 task, self._cancelled_coordinator() if result is None else result, started_at=started_at, duration=took
             )
-        await run.remember(task, result)
+        await remember(run, task, result)
         return team_result(run, goal=goal, routing_decision=self.decision, plan=None)
 
     # --- a coordinator and the team ----------------------------------------------------------------------------------
@@ -282,14 +295,16 @@ class GoalRun:
         tasks = plan_graph([self._with_goal(spec) for spec in plan.tasks])
         run = GraphRun(crew, tasks)
         with crew.tracing.plan(crew.call.identity.run_id, len(tasks)) as span:
+            ids = {task.title: task.id for task in tasks} if plan.unknown_assignees else {}
             for unknown in plan.unknown_assignees:
                 warning = {
                     "code": "INVALID_ASSIGNEE",
+                    "task_id": ids[unknown.title],
                     "task_title": unknown.title,
                     "assignee": unknown.assignee,
                     "fallback": "clear-and-schedule",
                 }
-                run.emit(RunWarning, warning, task=unknown.title, copy=dict)
+                run.emit(RunWarning, warning, task=ids[unknown.title], copy=dict)
             try:
                 setup.check(tasks, dict(crew.agents))
             except InvalidTaskRequirementsError as error:
@@ -299,15 +314,22 @@ class GoalRun:
             if gate is not None or setup.plan_only:  # who does what is a part of what is approved
                 for task_id, agent in crew.scheduler.schedule(tasks, list(crew.agents.values())).items():
                     run.queue.update(task_id, assignee=agent)
-            answer = None if gate is None else await ask("on_plan_ready", gate, run.queue.list())
+            answer = await self._approval(run)
             crew.tracing.end_plan(span, approved=answer is None)
         if answer is not None:
+            run.standing(1)  # a cancellation or a budget that came meanwhile wins over the answer
             run.stop_with(answer)
             run.skip_rest()
             return self._ended(run, decomposition)
         if setup.plan_only:
             return self._only_planned(run, decomposition)
         return _Planned(run, decomposition)
+
+    async def _approval(self, run: GraphRun) -> Stop | None:
+        gate, crew = self.crew.gates.on_plan_ready, self.crew
+        if gate is None:
+            return None
+        return await ask("on_plan_ready", gate, run.queue.list(), cancel=crew.cancel, budget=crew.call.budget)
 
     def _with_goal(self, spec: TaskSpec) -> TaskSpec:
         """Return a planned task that also has the media and the earlier messages of a structured goal."""
@@ -316,13 +338,13 @@ class GoalRun:
 
     async def _answered(self, run: GraphRun, decomposition: Result) -> TeamRunResult:
         """Have the coordinator answer the goal from what the tasks came to, unless the run was stopped."""
-        if run.stop is not None and run.stop.status in ("cancelled", "budget_exhausted", "suspended"):
+        if self._is_over(run):
             return self._ended(run, decomposition)
-        budget = self.crew.call.budget
-        if budget.exhausted() is not None or budget.overrun() is not None:
+        memory = await recall(run)
+        if self._is_over(run):
             return self._ended(run, decomposition)
         outcomes = [_outcome(task) for task in run.queue.list()]
-        prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=await self._memory(run))
+        prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=memory)
         answer = await self._ask(prompt, "synthesis", None)
         if answer.success:
             return self._ended(run, answer, final_output=answer.output)
@@ -337,12 +359,12 @@ class GoalRun:
             run, answer, success=False, status=answer.status, error_info=answer.error_info, error=answer.error
         )
 
-    async def _memory(self, run: GraphRun) -> str:
-        """Return what the team's memory holds besides the results of the tasks, which the prompt has already."""
-        memory = self.crew.team.memory
-        if memory is None:
-            return ""
-        return await memory.get_summary(without_task_ids=[task.id for task in run.queue.list()])
+    def _is_over(self, run: GraphRun) -> bool:
+        """Whether no answer may follow; for that alone a limit that is just reached stops the run."""
+        stop = run.standing(1).stop
+        if stop is not None and stop.status in ("cancelled", "budget_exhausted", "suspended"):
+            return True
+        return self.crew.call.budget.exhausted() is not None
 
     # --- the coordinator ---------------------------------------------------------------------------------------------
 
@@ -369,7 +391,7 @@ class GoalRun:
         self._tell_end(decomposition)
         error, code = decomposition.error, "COORDINATOR_DECOMPOSITION_FAILED"
         info, status = decomposition.error_info, decomposition.status
-        if info is not None and info.kind == "validation" and error is not None:
+        if isinstance(error, StructuredOutputValidationError):
             error = as_plan_error(error)
             status, info = classify_failure(error, kind="validation")
             code = "COORDINATOR_PLAN_INVALID"
@@ -428,7 +450,7 @@ class GoalRun:
         return cancelled_result(identity=self.crew.inner.identity)
 
     def _stopped(self, stop: Stop) -> TeamRunResult:
-        status = RunStatus(stop.status, stop.reason)
+        status = RunStatus(stop.status, stop.reason[:256])
         return stopped_team_result(
             self.crew.call, status, stop.error_info, goal=self.setup.goal, routing_decision=self.decision
         )
@@ -454,21 +476,3 @@ def _prepared(given: str | list[LLMMessage]) -> PreparedRunInput:
 def _outcome(task: Task) -> TaskOutcome:
     status = "completed" if task.status == "completed" else "failed" if task.status == "failed" else "skipped"
     return TaskOutcome(task.title, cast(Any, status), task.result or "", task.assignee)
-
-
-class _Leased:
-    """An adapter that is leased for each call: it may be made, and closed, by the orchestrator."""
-
-    def __init__(self, config: AgentConfig, crew: Crew) -> None:
-        self._config = config
-        self._crew = crew
-        self.name = config.provider or "default" if config.adapter is None else config.adapter.name
-
-    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
-        """Make one call with an adapter of its own."""
-        lease = lease_adapter(self._config, self._crew.inner.adapters)
-        try:
-            return await lease.adapter.chat(messages, options)
-        finally:
-            if lease.owned:
-                await lease.aclose()

@@ -7,7 +7,6 @@ same step, so that no event is lost to a cancellation; a task whose start was to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -240,27 +239,6 @@ class GraphRun:
             retries=retries,
         )
         return agent
-
-    async def remember(self, task: Task, result: Result) -> None:
-        """Put the output of a completed task where the team finds it; a store that fails stops the run.
-
-        With every task that was run a turn of the memory ends. A run that is cancelled does not wait for its store.
-
-        Args:
-            task: The task.
-            result: What it came to.
-        """
-        memory, cancel = self.crew.team.memory, self.crew.cancel
-        if memory is None:
-            return
-        try:
-            if result.success:
-                with nullcontext() if cancel is None else cancel.scope():
-                    await memory.write(task.assignee or "", f"task:{task.id}:result", result.output)
-            memory.advance_turn()
-        except Exception as error:  # noqa: BLE001 - isolation boundary: the store is the application's; the answer is kept
-            _, info = classify_failure(error, kind="store")
-            self.stop_with(Stop("error", f"the team's memory failed: {info.message}"[:500], info, error))
 
     def fail_unstarted(self, task: Task, error: BaseException, code: str | None = None) -> None:
         """Say that a task cannot be started.

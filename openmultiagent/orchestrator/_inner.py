@@ -12,9 +12,19 @@ from functools import cached_property, partial
 from typing import Any
 
 from ..adapters import AdapterOwner
-from ..agent import AgentConfig, BudgetExceeded, EventSink, RunCall, RunEnvironment, RunNext, execute_agent
+from ..agent import (
+    AgentConfig,
+    BudgetExceeded,
+    EventSink,
+    RunCall,
+    RunEnvironment,
+    RunNext,
+    execute_agent,
+    failed_result,
+)
 from ..budget import BudgetError, BudgetScope
 from ..cancellation import CancelToken
+from ..errors import ConfigurationError
 from ..events import Event, EventBus
 from ..identity import RunIdentity, RunLink
 from ..messages import PreparedRunInput
@@ -151,7 +161,10 @@ class InnerRuns:
         self, config: AgentConfig, source: PreparedRunInput, phase: str, budget: BudgetScope, task: str | None
     ) -> Result:
         environment = self.environment(budget, phase=phase, task=task)
-        return await execute_agent(config, source.copy(), environment, self._machinery.adapters)
+        try:
+            return await execute_agent(config, source.copy(), environment, self._machinery.adapters)
+        except ConfigurationError as error:  # of an adapter that a model route names: no reason to lose the whole run
+            return failed_result(environment, error, kind="validation")
 
 
 def _is_about(scope: BudgetScope, error: BudgetError) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -34,6 +33,7 @@ from ..tasks import (
 from ..tracing import TracedTask
 from ._delegation import with_team_tools
 from ._graph_run import GraphRun
+from ._run_memory import bounded, remember
 
 __all__ = ["TaskRun"]
 
@@ -69,7 +69,7 @@ class TaskRun:
             result = await (self._traced() if run.is_traced else self._attempts())
             if result.success:
                 self._mark_read()
-            await run.remember(task, result)
+            await remember(run, task, result)
         finally:
             run.crew.slots.release()
             if result is None:  # cancelled from outside: told here and now, since nothing may be awaited any more
@@ -99,13 +99,15 @@ class TaskRun:
         run, cancel = self._run, self._run.crew.cancel
         attempts: list[_Attempts] = []
         try:
-            with nullcontext() if cancel is None else cancel.scope():
+            with bounded(run):
                 attempts.append(_Attempts(self, await self._input()))
         except Exception as error:  # noqa: BLE001 - isolation boundary: what cannot be handed on fails the task
             kind: ErrorKind | None = None if isinstance(error, OpenMultiAgentError) else "store"
             return failed_result(error, identity=run.crew.inner.identity, kind=kind)
-        if not attempts:  # the team's store was slower than the cancellation of the run
-            return cancelled_result(None if cancel is None else cancel.reason, identity=run.crew.inner.identity)
+        if not attempts:  # the team's store was slower than the end of the run
+            if cancel is not None and cancel.cancelled:
+                return cancelled_result(cancel.reason, identity=run.crew.inner.identity)
+            return failed_result(self._budget.out_of_time(), identity=run.crew.inner.identity)
         result = await execute_with_retry(
             attempts[0].next,
             self._task,

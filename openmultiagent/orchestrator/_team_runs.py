@@ -25,6 +25,7 @@ from ..tasks import (
     GivenTaskInput,
     ModelRoutingPolicy,
     PlanArtifact,
+    RoutablePhase,
     RunWarning,
     Scheduler,
     Task,
@@ -54,12 +55,17 @@ from ._routing import (
     settled_route,
 )
 from ._slots import Slots
+from ._stopping import MiddlewareStop
 from ._task_models import TaskModels
 from ._team_result import team_result
 from ._team_settings import TeamDefaults
-from ._team_steps import TeamNext, TeamSteps, copy_team_middleware_result
+from ._team_steps import TeamNext, TeamSteps, copy_team_middleware_result, stopped_team
 
 __all__ = ["GivenTeam", "GoalOptions", "PreparedTeamRun", "RunOptions", "TeamRuns"]
+
+_PLANS: Sequence[RoutablePhase] = ("coordinator",)
+_PLANS_AND_ANSWERS: Sequence[RoutablePhase] = ("coordinator", "synthesis")
+"""What a coordinator is asked for."""
 
 GivenTeam = Team | TeamConfig | Mapping[str, Any]
 """A team, or what one is made of."""
@@ -97,6 +103,8 @@ class PreparedTeamRun:
     machinery: Machinery
     call: RunCall
     core: Callable[[RunCall, EventBus, EventSink | None], Coroutine[Any, Any, TeamRunResult]]
+    cancel: CancelToken | None
+    """Stops the run."""
 
     async def execute(self, bus: EventBus, sink: EventSink | None = None) -> TeamRunResult:
         """Do the run, with everything around it.
@@ -105,17 +113,21 @@ class PreparedTeamRun:
             bus: The run's progress events.
             sink: Where the events of its agents' streams go, if there is a stream.
         """
-        machinery, call = self.machinery, self.call
+        machinery, call, cancel = self.machinery, self.call, self.cancel
 
         async def core(this: RunCall) -> TeamRunResult:
             return await self.core(this, bus, sink)
 
         steps = TeamSteps(has_middleware=bool(machinery.middleware))
         operation: TeamNext = partial(core, call)
+        around: tuple[Any, ...] = (steps.budget, steps.guard)
         if machinery.middleware:
+            stop = None if cancel is None else MiddlewareStop(cancel, core, partial(stopped_team, cancel))
             user = [isolate_results(cast(Any, step), copy_team_middleware_result) for step in machinery.middleware]
-            operation = partial(compose_run(user, core), call)
-        for step in (steps.guard, steps.budget):
+            operation = partial(compose_run(user, core if stop is None else stop.core), call)
+            if stop is not None:
+                around = (steps.budget, stop.around, steps.guard)
+        for step in reversed(around):
             operation = partial(step, call, operation)
         return await enclose(machinery, call, bus, operation, machinery.tracing.steps())
 
@@ -208,7 +220,7 @@ class TeamRuns:
             crew = self.crew(this, given, agents, options, bus, sink, preamble=preamble)
             return await GoalRun(crew, setup).execute()
 
-        return PreparedTeamRun(machinery=self._machinery, call=call, core=core)
+        return PreparedTeamRun(machinery=self._machinery, call=call, core=core, cancel=options.cancel)
 
     def _setup(self, goal: str | TaskInput, options: RunOptions, wish: GoalOptions, *, has_agents: bool) -> GoalSetup:
         defaults, gates = self._defaults, self._defaults.gates
@@ -219,8 +231,9 @@ class TeamRuns:
             has_gates=any((gates.on_plan_ready, gates.on_task_dispatch, gates.on_approval)),
         )
         coordinator = as_coordinator_config(wish.coordinator)
-        missing = self._missing_model(coordinator, options)
-        if missing is not None and settled is not None and settled.mode == "team":
+        missing = self._missing_model(coordinator, options, phases=_PLANS if wish.plan_only else _PLANS_AND_ANSWERS)
+        is_asked = wish.coordinator is not None or (settled is not None and settled.mode == "team")
+        if missing is not None and is_asked:
             raise missing
         return GoalSetup(
             goal=goal,
@@ -235,12 +248,16 @@ class TeamRuns:
             check=partial(self.checked, routing=options.model_routing),
         )
 
-    def _missing_model(self, coordinator: CoordinatorConfig, options: RunOptions) -> ConfigurationError | None:
+    def _missing_model(
+        self, coordinator: CoordinatorConfig, options: RunOptions, *, phases: Sequence[RoutablePhase]
+    ) -> ConfigurationError | None:
         """Return what is wrong with the coordinator's model, which matters only to goals that it plans."""
-        config = self._defaults.complete(coordinator_agent(coordinator, ""), options.egress_policy)
-        route = route_for(options.model_routing, phase="coordinator", agent=COORDINATOR)
-        config = config if route is None else with_route(config, route)
-        if config.adapter is None:
+        own = self._defaults.complete(coordinator_agent(coordinator, ""), options.egress_policy)
+        for phase in phases:
+            route = route_for(options.model_routing, phase=phase, agent=COORDINATOR)
+            config = own if route is None else with_route(own, route)
+            if config.adapter is not None:
+                continue
             try:
                 with suppress(PolicyError):  # what a policy forbids is the result of a run
                     lease_adapter(config, self._machinery.adapters)
@@ -265,7 +282,7 @@ class TeamRuns:
             await dispatch(run)
             return team_result(run, goal=goal)
 
-        return PreparedTeamRun(machinery=self._machinery, call=call, core=core)
+        return PreparedTeamRun(machinery=self._machinery, call=call, core=core, cancel=options.cancel)
 
     # --- pieces ------------------------------------------------------------------------------------------------------
 
@@ -302,9 +319,7 @@ class TeamRuns:
         """
         agents = {agent.name: self._defaults.complete(agent, options.egress_policy) for agent in team.agents}
         for agent in agents.values():
-            if agent.adapter is None:
-                with suppress(PolicyError):  # what a policy forbids is the result of a run
-                    lease_adapter(agent, self._machinery.adapters)
+            self._check_adapter(agent)
         return agents
 
     def checked(
@@ -388,6 +403,11 @@ class TeamRuns:
             max_delegation_depth=defaults.max_delegation_depth,
             **extra,
         )
+
+    def _check_adapter(self, agent: AgentConfig) -> None:
+        if agent.adapter is None:
+            with suppress(PolicyError):  # what a policy forbids is the result of a run
+                lease_adapter(agent, self._machinery.adapters)
 
     def _check_costs(self, specs: Sequence[TaskSpec]) -> None:
         if self._defaults.estimate_cost is not None:

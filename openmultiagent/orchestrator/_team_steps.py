@@ -12,12 +12,21 @@ from typing import Any
 import anyio
 
 from ..agent import RunCall, as_failure
+from ..cancellation import CancelToken
 from ..errors import ConfigurationError
 from ..identity import copy_metadata
 from ..outcome import ErrorInfo, ErrorKind, RunStatus, classify_failure
 from ..tasks import TeamRunResult, copy_team_result
+from ._gates import cancelled_stop
 
-__all__ = ["TeamNext", "TeamSteps", "copy_team_middleware_result", "failed_team_result", "stopped_team_result"]
+__all__ = [
+    "TeamNext",
+    "TeamSteps",
+    "copy_team_middleware_result",
+    "failed_team_result",
+    "stopped_team",
+    "stopped_team_result",
+]
 
 TeamNext = Callable[[], Awaitable[TeamRunResult]]
 
@@ -101,6 +110,29 @@ def stopped_team_result(call: RunCall, status: RunStatus, info: ErrorInfo | None
         metadata=copy_metadata(call.metadata),
     )
     return made.replace(**fields)
+
+
+def stopped_team(cancel: CancelToken, call: RunCall, last: TeamRunResult | None) -> TeamRunResult:
+    """Return the result of a run whose middleware was stopped.
+
+    Args:
+        cancel: What stopped it.
+        call: The run.
+        last: What the run last came to, if it was begun.
+    """
+    stop = cancelled_stop(cancel)
+    stopped = stopped_team_result(call, RunStatus(stop.status, stop.reason[:256]), stop.error_info)
+    if last is None:
+        return stopped
+    return last.replace(
+        success=False,
+        status=stopped.status,
+        error_info=stopped.error_info,
+        error=None,
+        identity=stopped.identity,
+        metadata=stopped.metadata,
+        final_output="" if last.status.code in ("error", "rejected") else last.final_output,
+    )
 
 
 def copy_team_middleware_result(result: Any) -> TeamRunResult:

@@ -13,10 +13,14 @@ from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 
 from .._record import record
 from ..outcome import AgentRunResult
+from ..redaction import redact_sensitive_text
 from . import _names as names
 from ._failures import run_error_type
 
 __all__ = ["TracedTask", "dependency_links", "end_task", "plan_attributes", "task_attributes"]
+
+_MAX_NAME = 256
+"""The most characters of a title or a role."""
 
 
 @record(kw_only=True)
@@ -33,6 +37,16 @@ class TracedTask:
     metadata: Mapping[str, Any] | None = None
     depends_on: Sequence[SpanContext] = ()
     """The spans of the tasks that it depends on."""
+
+    def __post_init__(self) -> None:
+        # Models write both, and they reach spans whether content is captured or not.
+        object.__setattr__(self, "title", _short(self.title))
+        if self.role is not None:
+            object.__setattr__(self, "role", _short(self.role))
+
+
+def _short(text: str) -> str:
+    return redact_sensitive_text(text)[:_MAX_NAME]
 
 
 def task_attributes(task: TracedTask) -> dict[str, Any]:

@@ -365,7 +365,7 @@ async def test_a_coordinator_without_a_model_ends_only_the_runs_that_need_it() -
     "options",
     [
         {"coordinator": {"model": "gpt-5-mini", "provider": "openai"}},
-        {"model_routing": {"rules": [{"match": {"phase": "coordinator"}, "route": {"model": "m"}}]}},
+        {"model_routing": {"rules": [{"match": {"agent": "coordinator"}, "route": {"model": "m"}}]}},
     ],
 )
 async def test_a_coordinator_may_have_its_model_from_a_config_or_a_route(options: dict[str, Any]) -> None:
@@ -556,8 +556,10 @@ async def test_an_unknown_assignee_may_be_replaced() -> None:
     assert result.success
     assert result.tasks[0].assignee in ("ann", "bob")
     (warning,) = progress.of("warning")
+    assert warning.task == result.tasks[0].id
     assert warning.data == {
         "code": "INVALID_ASSIGNEE",
+        "task_id": result.tasks[0].id,
         "task_title": "A",
         "assignee": "ghost",
         "fallback": "clear-and-schedule",

@@ -1,0 +1,513 @@
+"""Runs of teams end whatever their middleware, gates and stores do, and keep what they have got to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from openmultiagent import (
+    CancelToken,
+    ConfigurationError,
+    EgressPolicyError,
+    LLMMessage,
+    LLMServerError,
+    OpenMultiAgent,
+    RunCall,
+    Task,
+    Team,
+    TeamRunResult,
+    TokenUsage,
+)
+from openmultiagent.adapters import LLMChatOptions, LLMResponse
+from openmultiagent.orchestrator import RoutingContext, RoutingDecision
+from openmultiagent.stores import InMemoryStore, MemoryEntry
+from openmultiagent.testing import ScriptedAdapter
+from tests.support import proves
+
+GOAL = "Research the topic first and then write a report."
+PLAN: list[dict[str, Any]] = [
+    {"title": "Research", "description": "Find the facts.", "assignee": "ann"},
+    {"title": "Write", "description": "Write the report.", "assignee": "bob", "depends_on": ["Research"]},
+]
+EACH = 15
+"""Tokens of a call."""
+
+
+def text_of(messages: Sequence[LLMMessage]) -> str:
+    return "".join(block.text for block in messages[-1].content if block.type == "text")
+
+
+def scripted(plan: Any = None) -> ScriptedAdapter:
+    """A model that plans, works and answers."""
+
+    def respond(messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        asked = text_of(messages)
+        if "Break this goal into tasks" in asked:
+            said = json.dumps({"tasks": PLAN if plan is None else plan})
+        else:
+            said = "the answer" if "## Original Goal" in asked else f"done: {asked.splitlines()[0]}"
+        return LLMResponse(LLMMessage.assistant(said).content, usage=TokenUsage(input_tokens=EACH - 5, output_tokens=5))
+
+    return ScriptedAdapter(respond)
+
+
+def team(**fields: Any) -> Team:
+    return Team({"name": "news", "agents": [{"name": "ann"}, {"name": "bob"}], **fields})
+
+
+async def stopped_while(waiting: anyio.Event, token: CancelToken, run: Callable[[], Any]) -> TeamRunResult:
+    """Return the result of a run that is cancelled when it waits."""
+    results: list[TeamRunResult] = []
+
+    async def keep() -> None:
+        results.append(await run())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(keep)
+            await waiting.wait()
+            await anyio.to_thread.run_sync(token.cancel, "enough")
+    return results[0]
+
+
+def assert_cancelled(result: TeamRunResult) -> None:
+    assert (result.success, result.status.code, result.status.message) == (False, "cancelled", "run aborted: enough")
+    assert result.error is None
+    assert result.error_info is not None
+    assert result.error_info.kind == "cancellation"
+    assert all(task.status in ("completed", "failed", "skipped") for task in result.tasks)
+
+
+# --- middleware -----------------------------------------------------------------------------------------------------
+
+
+class Waiting:
+    """Middleware that waits for ever, before or after the run, and says when it does."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.waits = anyio.Event()
+        self.seen: list[TeamRunResult] = []
+
+    async def __call__(self, call: RunCall, call_next: Callable[[], Any]) -> Any:
+        if self.where == "after":
+            self.seen.append(await call_next())
+        self.waits.set()
+        await anyio.sleep_forever()
+
+
+def begin(oma: OpenMultiAgent, entry: str, token: CancelToken) -> Any:
+    options: dict[str, Any] = {"cancel": token, "run_id": "r", "metadata": {"k": 1}}
+    return oma.run_team(team(), GOAL, **options) if entry == "team" else oma.run_tasks(team(), PLAN, **options)
+
+
+@proves("ORC-46")
+@pytest.mark.parametrize("entry", ["team", "tasks"])
+async def test_a_token_stops_middleware_that_waits_before_a_team(entry: str) -> None:
+    waiting, token, adapter = Waiting("before"), CancelToken(), scripted()
+    oma = OpenMultiAgent(default_adapter=adapter, middleware=[waiting])
+    result = await stopped_while(waiting.waits, token, lambda: begin(oma, entry, token))
+    assert_cancelled(result)
+    assert (result.tasks, result.final_output, adapter.calls) == ((), "", [])
+    assert (result.identity.run_id, result.metadata) == ("r", {"k": 1})
+    assert result.identity.trace_id
+
+
+@proves("ORC-46")
+@pytest.mark.parametrize(("entry", "calls"), [("team", 4), ("tasks", 2)])
+async def test_what_a_team_came_to_stays_when_the_middleware_is_stopped_behind_it(entry: str, calls: int) -> None:
+    waiting, token = Waiting("after"), CancelToken()
+    oma = OpenMultiAgent(default_adapter=scripted(), middleware=[waiting])
+    result = await stopped_while(waiting.waits, token, lambda: begin(oma, entry, token))
+    assert_cancelled(result)
+    (last,) = waiting.seen
+    assert last.success
+    assert [task.status for task in result.tasks] == ["completed", "completed"]
+    assert (result.final_output, result.task_results) == (last.final_output, last.task_results)
+    assert result.total_token_usage.total_tokens == calls * EACH
+    assert (result.identity, result.metadata) == (last.identity, {"k": 1})
+
+
+@proves("ORC-46")
+async def test_a_team_that_is_at_work_ends_its_tasks_before_its_middleware_is_stopped() -> None:
+    token, at_work, seen = CancelToken(), anyio.Event(), list[TeamRunResult]()
+
+    async def hang(messages: Sequence[LLMMessage], options: LLMChatOptions) -> str:
+        at_work.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def keep(call: RunCall, call_next: Callable[[], Any]) -> Any:
+        seen.append(await call_next())
+        await anyio.sleep_forever()
+
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(hang), middleware=[keep])
+    result = await stopped_while(at_work, token, lambda: oma.run_tasks(team(), PLAN, cancel=token))
+    assert_cancelled(result)
+    assert [task.status for task in result.tasks] == [task.status for task in seen[0].tasks] == ["failed", "failed"]
+
+
+# --- the gate of a plan ---------------------------------------------------------------------------------------------
+
+
+class Hesitating:
+    """A gate that never answers, and says when it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+
+    async def __call__(self, tasks: Sequence[Task]) -> bool:
+        self.asked.set()
+        await anyio.sleep_forever()
+        return True
+
+
+@proves("GOL-16")
+async def test_a_token_ends_the_wait_for_the_approval_of_a_plan() -> None:
+    gate, token, adapter = Hesitating(), CancelToken(), scripted()
+    oma = OpenMultiAgent(default_adapter=adapter, on_plan_ready=gate)
+    result = await stopped_while(gate.asked, token, lambda: oma.run_team(team(), GOAL, cancel=token))
+    assert_cancelled(result)
+    assert [task.status for task in result.tasks] == ["skipped", "skipped"]
+    assert (len(adapter.calls), result.total_token_usage.total_tokens) == (1, EACH)
+
+
+@proves("GOL-16")
+async def test_the_time_of_a_run_ends_the_wait_for_the_approval_of_a_plan() -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(default_adapter=scripted(), on_plan_ready=Hesitating(), on_progress=told.append)
+    with anyio.fail_after(10):
+        result = await oma.run_team(team(), GOAL, limits={"seconds": 0.2})
+    assert result.status.code == "budget_exhausted"
+    assert [task.status for task in result.tasks] == ["skipped", "skipped"]
+    assert [event.type for event in told].count("budget_exceeded") == 1
+
+
+# --- the memory of a team -------------------------------------------------------------------------------------------
+
+
+class Broken(InMemoryStore):
+    """A store of which one call hangs, or raises."""
+
+    def __init__(self, method: str, number: int, *, raises: bool = False) -> None:
+        super().__init__()
+        self.reached = anyio.Event()
+        self._at = (method, number)
+        self._raises = raises
+        self._calls = 0
+
+    async def _pass(self, method: str) -> None:
+        if method != self._at[0]:
+            return
+        self._calls += 1
+        if self._calls == self._at[1]:
+            self.reached.set()
+            if self._raises:
+                raise OSError("the disk is full")
+            await anyio.sleep_forever()
+
+    async def set(self, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> None:
+        await self._pass("set")
+        await super().set(key, value, metadata)
+
+    async def list(self) -> list[MemoryEntry]:
+        await self._pass("list")
+        return await super().list()
+
+
+WITH_MEMORY = [{**task, "memory_scope": "all"} for task in PLAN]
+
+STATUSES = [
+    ("list", 1, ["failed", "failed"]),
+    ("list", 2, ["completed", "failed"]),
+    ("list", 3, ["completed", "completed"]),
+    ("set", 1, ["completed", "skipped"]),
+    ("set", 2, ["completed", "completed"]),
+]
+"""Which call of the store hangs, and what the tasks come to."""
+
+
+@proves("GOL-30")
+@pytest.mark.parametrize(("method", "number", "statuses"), STATUSES)
+async def test_a_token_ends_the_wait_for_a_store(method: str, number: int, statuses: list[str]) -> None:
+    store, token = Broken(method, number), CancelToken()
+    oma = OpenMultiAgent(default_adapter=scripted(WITH_MEMORY))
+    result = await stopped_while(
+        store.reached, token, lambda: oma.run_team(team(shared_memory_store=store), GOAL, cancel=token)
+    )
+    assert_cancelled(result)
+    assert [task.status for task in result.tasks] == statuses
+
+
+@proves("GOL-30")
+@pytest.mark.parametrize(("method", "number", "statuses"), STATUSES)
+async def test_the_time_of_a_run_ends_the_wait_for_a_store(method: str, number: int, statuses: list[str]) -> None:
+    store, told = Broken(method, number), list[Any]()
+    oma = OpenMultiAgent(default_adapter=scripted(WITH_MEMORY), on_progress=told.append)
+    with anyio.fail_after(10):
+        result = await oma.run_team(team(shared_memory_store=store), GOAL, limits={"seconds": 0.5})
+    assert store.reached.is_set()
+    assert (result.status.code, result.success) == ("budget_exhausted", False)
+    assert [task.status for task in result.tasks] == statuses
+    assert "the answer" not in result.final_output
+    assert "budget_exceeded" in [event.type for event in told]
+
+
+@proves("GOL-30")
+async def test_a_store_that_fails_before_the_answer_takes_nothing_away() -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(default_adapter=scripted(WITH_MEMORY), on_progress=told.append)
+    result = await oma.run_team(team(shared_memory_store=Broken("list", 3, raises=True)), GOAL)
+    assert (result.status.code, result.status.message) == ("error", "the team's memory failed: the disk is full")
+    assert result.error_info is not None
+    assert result.error_info.kind == "store"
+    assert isinstance(result.error, OSError)
+    assert [task.status for task in result.tasks] == ["completed", "completed"]
+    assert (result.final_output, list(result.agent_results)) == ("the answer", ["coordinator", "ann", "bob"])
+    assert told[-1].type == "agent_complete"
+    assert told[-1].data.success
+
+
+# --- budgets --------------------------------------------------------------------------------------------------------
+
+
+@proves("GOL-21")
+async def test_a_run_whose_budget_is_just_used_up_says_that_it_has_no_answer() -> None:
+    adapter, told = scripted(), list[Any]()
+    oma = OpenMultiAgent(default_adapter=adapter, on_progress=told.append)
+    result = await oma.run_team(team(), GOAL, max_token_budget=3 * EACH)
+    assert len(adapter.calls) == 3
+    assert (result.status.code, result.success) == ("budget_exhausted", False)
+    assert result.final_output == "done: # Task: Write"
+    assert [event.type for event in told].count("budget_exceeded") == 1
+
+
+@proves("GOL-2")
+async def test_an_agent_that_works_alone_has_its_own_budget() -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(default_adapter=scripted(), on_progress=told.append)
+    poor = Team({"name": "news", "agents": [{"name": "ann", "max_token_budget": EACH - 1}]})
+    result = await oma.run_team(poor, "Say hello.", mode="single")
+    assert (result.status.code, result.success, result.tasks[0].status) == ("budget_exhausted", False, "failed")
+    assert [event.type for event in told] == ["agent_start", "budget_exceeded", "agent_complete"]
+
+
+# --- the coordinator and the profiler -------------------------------------------------------------------------------
+
+
+def with_models() -> Team:
+    """A team whose agents need nothing of the orchestrator."""
+    adapter = scripted()
+    return Team({"name": "news", "agents": [{"name": name, "adapter": adapter} for name in ("ann", "bob")]})
+
+
+@proves("GOL-1")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "team"}, "agent 'coordinator' has no model"),
+        ({"plan_only": True}, "agent 'coordinator' has no model"),
+        ({"coordinator": {"instructions": "Be brief."}}, "agent 'coordinator' has no model"),
+        ({"coordinator": {"provider": "nope", "model": "m"}}, "nope"),
+        (
+            {
+                "coordinator": {"adapter": scripted()},
+                "model_routing": {
+                    "rules": [{"match": {"phase": "synthesis"}, "route": {"model": "m", "provider": "nope"}}]
+                },
+            },
+            "nope",
+        ),
+    ],
+)
+async def test_a_coordinator_that_cannot_be_asked_raises_at_once(options: dict[str, Any], message: str) -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(on_progress=told.append)
+    with pytest.raises(ConfigurationError, match=message):
+        _never_made = oma.run_team(with_models(), GOAL, **options)
+    assert told == []
+
+
+@proves("GOL-1")
+async def test_a_single_agent_needs_no_coordinator() -> None:
+    result = await OpenMultiAgent().run_team(with_models(), "Say hello.")
+    assert (result.success, result.routing_decision.mode) == (True, "single")
+
+
+@proves("GOL-2", "GOL-22")
+async def test_a_route_that_cannot_be_taken_fails_the_single_agent_alone() -> None:
+    told: list[Any] = []
+    oma = OpenMultiAgent(default_adapter=scripted(), on_progress=told.append)
+    routing = {"rules": [{"match": {"phase": "short-circuit"}, "route": {"model": "m", "provider": "nope"}}]}
+    result = await oma.run_team(team(), GOAL, mode="single", model_routing=routing)
+    assert (result.status.code, [task.status for task in result.tasks]) == ("error", ["failed"])
+    assert isinstance(result.error, ConfigurationError)
+    assert [event.type for event in told] == ["agent_start", "agent_complete"]
+    assert told[-1].data.error is not None
+
+
+@proves("GOL-6")
+async def test_a_coordinator_without_a_model_fails_the_run_where_it_is_needed() -> None:
+    told: list[Any] = []
+    result = await OpenMultiAgent(on_progress=told.append).run_team(with_models(), GOAL)
+    assert (result.status.code, result.agent_results, told) == ("error", {}, [])
+    assert isinstance(result.error, ConfigurationError)
+    assert "agent 'coordinator' has no model" in result.final_output
+
+
+@proves("GOL-11", "ORC-50")
+async def test_a_coordinator_that_a_policy_forbids_makes_no_invalid_plan() -> None:
+    told: list[Any] = []
+    adapter = scripted()
+    oma = OpenMultiAgent(default_adapter=adapter, egress_policy={"mode": "offline"}, on_progress=told.append)
+    result = await oma.run_team(team(), GOAL, mode="team")
+    assert (result.status.code, adapter.calls) == ("rejected", [])
+    assert isinstance(result.error, EgressPolicyError)
+    assert [event.type for event in told] == ["agent_start", "agent_complete", "error"]
+    assert told[-1].data.code == "COORDINATOR_DECOMPOSITION_FAILED"
+
+
+@proves("ORC-50")
+async def test_a_profiler_is_not_asked_under_a_policy_that_its_adapter_cannot_be_held_to() -> None:
+    profiler = scripted()
+    oma = OpenMultiAgent(
+        default_adapter=scripted(),
+        egress_policy={"mode": "offline"},
+        execution_routing={"strategy": "hybrid", "adapter": profiler},
+    )
+    result = await oma.run_team(team(), "Say hello.")
+    assert profiler.calls == []
+    assert result.routing_decision.assessment.fallback_code == "profiler-unavailable"
+    assert result.total_token_usage == TokenUsage()
+
+
+class Pondering:
+    """A router that never decides, and says when it is asked."""
+
+    version = "pondering"
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+
+    async def decide(self, context: RoutingContext) -> RoutingDecision:
+        self.asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+@proves("GOL-5")
+async def test_a_run_that_is_cancelled_before_its_plan_says_why() -> None:
+    router, token = Pondering(), CancelToken()
+    oma = OpenMultiAgent(default_adapter=scripted(), execution_router=router)
+    result = await stopped_while(router.asked, token, lambda: oma.run_team(team(), GOAL, cancel=token))
+    assert_cancelled(result)
+    assert_cancelled(await oma.run_team(team(), GOAL, cancel=token))
+
+
+@proves("GOL-5")
+async def test_the_time_of_a_run_ends_the_wait_for_a_router() -> None:
+    router, told = Pondering(), list[Any]()
+    oma = OpenMultiAgent(default_adapter=scripted(), execution_router=router, on_progress=told.append)
+    with anyio.fail_after(10):
+        result = await oma.run_team(team(), GOAL, limits={"seconds": 0.1})
+    assert router.asked.is_set()
+    assert (result.status.code, result.tasks) == ("budget_exhausted", ())
+    assert [event.type for event in told] == ["budget_exceeded"]
+
+
+PROFILE = {
+    "evidence_sources": "single",
+    "independent_review": "none",
+    "conflicting_objectives": False,
+    "side_effect_intent": "none",
+    "permission_isolation": "none",
+    "decomposable": False,
+    "parallelizable": False,
+    "complexity": "low",
+    "confidence": 0.9,
+    "reasons": ["short"],
+}
+
+
+def profiling(said: Any) -> ScriptedAdapter:
+    """A model that says the same about every goal."""
+    usage = TokenUsage(input_tokens=400, output_tokens=200)
+    return ScriptedAdapter(
+        lambda messages, options: (
+            said
+            if isinstance(said, Exception)
+            else LLMResponse(LLMMessage.assistant(json.dumps(said)).content, usage=usage)
+        )
+    )
+
+
+def hybrid(profiler: ScriptedAdapter, **options: Any) -> OpenMultiAgent:
+    return OpenMultiAgent(
+        default_adapter=scripted(), execution_routing={"strategy": "hybrid", "adapter": profiler}, **options
+    )
+
+
+@proves("GOL-4")
+async def test_the_built_in_profiler_is_charged_once_for_its_call() -> None:
+    result = await hybrid(profiling(PROFILE)).run_team(team(), "Say hello.")
+    assert result.success
+    assert {phase: usage.total_tokens for phase, usage in result.usage_by_phase().items()} == {
+        "routing": 600,
+        "short-circuit": EACH,
+    }
+    (entry,) = [entry for entry in result.usage_report if entry.phase == "routing"]
+    assert (entry.agent, entry.model, entry.requests) == ("semantic-router", "scripted", 1)
+
+
+@proves("GOL-4")
+async def test_a_profile_that_there_is_no_room_for_is_not_asked_for() -> None:
+    profiler = profiling(PROFILE)
+    result = await hybrid(profiler, budget_mode="hard").run_team(team(), "Say hello.", max_token_budget=1_500)
+    assert profiler.calls == []
+    assert result.routing_decision.assessment.fallback_code == "profiler-error"
+    assert result.total_token_usage.total_tokens <= 1_500
+
+
+@proves("GOL-4")
+async def test_a_profile_that_fails_was_a_model_call_as_well() -> None:
+    profiler = profiling(LLMServerError("down", status=503, provider="p"))
+    result = await hybrid(profiler).run_team(team(), "Say hello.", limits={"requests": 1})
+    assert len(profiler.calls) == 1
+    assert (result.status.code, result.total_token_usage.unknown_calls) == ("budget_exhausted", 1)
+
+
+@proves("GOL-4")
+async def test_a_profile_that_cannot_be_asked_for_is_not_charged() -> None:
+    profiler = profiling(ConfigurationError("no such model"))
+    result = await hybrid(profiler).run_team(team(), "Say hello.", limits={"requests": 1})
+    assert (result.success, result.total_token_usage.unknown_calls) == (True, 0)
+    assert "routing" not in result.usage_by_phase()
+
+
+# --- spans ----------------------------------------------------------------------------------------------------------
+
+
+@proves("GOL-31")
+async def test_titles_that_models_write_reach_spans_short_and_without_credentials() -> None:
+    secret = "sk-ant-api03-" + "A" * 40
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    plan = [{"title": f"{secret} {'x' * 9_000}", "description": "Do it.", "role": f"role {secret}"}]
+    oma = OpenMultiAgent(default_adapter=scripted(plan), tracer_provider=provider)
+    result = await oma.run_team(team(), GOAL)
+    assert result.success
+    spans = exporter.get_finished_spans()
+    assert not any(secret in f"{span.name} {span.attributes}" for span in spans)
+    (task,) = [span for span in spans if span.name.startswith("execute_task")]
+    assert task.attributes is not None
+    title = task.attributes["openmultiagent.task.title"]
+    assert isinstance(title, str)
+    assert (len(title), task.name) == (256, f"execute_task {title}")
