@@ -108,6 +108,41 @@ async def test_a_failed_run_ends_its_stream_with_the_exception() -> None:
     assert stream.result.error is down
 
 
+class Exiting:
+    """An adapter whose stream ends the process after its first piece."""
+
+    name = "exiting"
+
+    async def chat(self, messages: Any, options: LLMChatOptions) -> LLMResponse:
+        raise AssertionError("it is streamed")
+
+    async def stream(self, messages: Any, options: LLMChatOptions) -> AsyncIterator[StreamEvent]:
+        yield StreamEvent("text", "Hal")
+        raise SystemExit(3)
+
+
+@proves("AGT-70")
+async def test_what_ends_a_run_is_raised_after_what_was_delivered_before() -> None:
+    stream = agent(Exiting()).stream("q")
+    with anyio.fail_after(5):
+        seen = [await anext(stream), await anext(stream)]
+        with pytest.raises(SystemExit):
+            await anext(stream)
+    assert kinds(seen) == ["turn_start", "text"]
+
+
+@proves("AGT-70")
+@pytest.mark.parametrize("as_models", [True, False])
+async def test_a_conversation_that_goes_on_streams_only_what_is_new(as_models: bool) -> None:
+    history: list[Any] = [LLMMessage.user("one"), LLMMessage.assistant("first answer")]
+    given = history if as_models else [message.to_dict() for message in history]
+    talk = agent(ScriptedAdapter(["second answer"]), history=given)
+    events = [event async for event in talk.stream([*given, LLMMessage.user("two")])]
+    assert "".join(event.data for event in events if event.type == "text") == "second answer"
+    result = await agent(ScriptedAdapter(["second answer"]), history=given).prompt("two")
+    assert result.messages == [LLMMessage.assistant("second answer")]
+
+
 @proves("AGT-70")
 async def test_what_a_consumer_does_to_an_event_reaches_nobody() -> None:
     adapter = script()
