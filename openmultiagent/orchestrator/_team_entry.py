@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, cast
 
 from typing_extensions import Unpack
 
+from .._shown import shown
 from ..budget import Limits, merge_limits
 from ..cancellation import CancelToken, check_cancel
 from ..egress import EgressPolicy, normalize_egress_policy
@@ -89,6 +90,7 @@ class TeamEntry:
     _machinery: Machinery
     _lifetime: Lifetime
     _limits: Limits | None
+    _teams: dict[str, Team]
     _team_runs: TeamRuns
 
     def create_team(self, name: str, config: TeamConfig | Mapping[str, Any]) -> Team:
@@ -101,12 +103,12 @@ class TeamEntry:
         Raises:
             ConfigurationError: The name is taken, or the config is wrong.
         """
+        if not isinstance(name, str):
+            raise ConfigurationError(f"the name that a team is kept under must be a string, got {shown(name)}")
         if name in self._teams:
             raise ConfigurationError(f"team {name!r:.150} already exists; choose another name, or use the one there is")
         team = self._teams[name] = Team(config)
         return team
-
-    _teams: dict[str, Team]
 
     def run_tasks(
         self,

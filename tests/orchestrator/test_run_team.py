@@ -857,3 +857,14 @@ async def test_a_definition_is_as_good_as_a_team() -> None:
     config = {"name": "pair", "agents": [AgentConfig("ann"), {"name": "bob"}]}
     result = await OpenMultiAgent(default_adapter=scripted()).run_team(config, COMPLEX)
     assert result.success
+
+
+@proves("GOL-1")
+def test_a_team_is_kept_under_a_name_of_its_own() -> None:
+    oma = OpenMultiAgent()
+    made = oma.create_team("first", {"name": "news", "agents": [{"name": "ann"}]})
+    assert made.name == "news"
+    with pytest.raises(ConfigurationError, match="team 'first' already exists"):
+        oma.create_team("first", {"name": "other", "agents": []})
+    with pytest.raises(ConfigurationError, match="must be a string"):
+        oma.create_team(None, {"name": "other", "agents": []})  # type: ignore[arg-type]
