@@ -81,9 +81,11 @@ class RunProgress:
             InvalidMessageError: The adapter returned something that is no assistant turn.
         """
         message = self._answer = self.conversation.add(Role.ASSISTANT, content)
+        self._open, self._finished = _NO_CALLS, _NO_RESULTS
+        if len(content) == 1 and isinstance(content[0], TextBlock):
+            return []
         calls = [block for block in message.content if isinstance(block, ToolUseBlock)]
         if not calls:
-            self._open, self._finished = _NO_CALLS, _NO_RESULTS
             return calls
         self._open, self._finished = {}, _NO_RESULTS
         for call in calls:
@@ -143,5 +145,7 @@ class RunProgress:
     def output(self) -> str:
         """Return the text of the last assistant turn, without its reasoning."""
         content = [] if self._answer is None else self._answer.content
+        if len(content) == 1 and isinstance(content[0], TextBlock):
+            return content[0].text
         texts = [block.text for block in content if isinstance(block, TextBlock)]
-        return texts[0] if len(texts) == 1 else "".join(texts)
+        return "".join(texts)

@@ -227,6 +227,9 @@ class BudgetScope:
 
     def usage_report(self) -> tuple[UsageEntry, ...]:
         """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""
+        if len(self._tallies) == 1:  # as in most runs; a comprehension is a call of its own
+            ((context, tally),) = self._tallies.items()
+            return (UsageEntry(*context, *tally),)
         return tuple([UsageEntry(*context, *tally) for context, tally in self._tallies.items()])
 
     def remaining(self) -> Remaining:
