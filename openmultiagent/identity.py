@@ -39,10 +39,10 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _BYTES = 38
 """Random bytes for the ids of a run."""
 _AT_ONCE = 32
-_DIGITS: list[str] = []
-"""Random digits that nobody has taken yet, ``_BYTES`` in each string."""
+_IDS: list[tuple[str, str, str]] = []
+"""Run, trace and span ids that nobody has taken yet."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_DIGITS.clear)  # else parent and child would give the same ids
+    os.register_at_fork(after_in_child=_IDS.clear)  # else parent and child would give the same ids
 _INT64 = 2**63
 """Where the integers of span attributes end; one that does not fit makes an exporter drop the whole batch."""
 
@@ -96,18 +96,22 @@ def new_identity(run_id: str | None = None) -> RunIdentity:
 
 
 def new_ids(run_id: str | None = None) -> tuple[str, str, str]:
-    """Return a run id, a trace id and a span id; every run needs them, so random digits are fetched for many at once.
+    """Return a run id, a trace id and a span id; every run needs them, so they are made for many at once.
 
     Args:
         run_id: The run id, if there is one already.
     """
     try:
-        digits = _DIGITS.pop()
+        ids = _IDS.pop()
     except IndexError:
         many = os.urandom(_BYTES * _AT_ONCE).hex()
-        _DIGITS.extend([many[start : start + 2 * _BYTES] for start in range(0, len(many), 2 * _BYTES)])
-        digits = os.urandom(_BYTES).hex()  # another thread may have been quicker to take those
-    return _uuid(digits) if run_id is None else run_id, f"{digits[32:62]}01", f"{digits[62:]}01"
+        _IDS.extend([_ids_of(many[start : start + 2 * _BYTES]) for start in range(0, len(many), 2 * _BYTES)])
+        ids = _ids_of(os.urandom(_BYTES).hex())  # another thread may have been quicker to take those
+    return ids if run_id is None else (run_id, ids[1], ids[2])
+
+
+def _ids_of(digits: str) -> tuple[str, str, str]:
+    return _uuid(digits), f"{digits[32:62]}01", f"{digits[62:]}01"
 
 
 def new_run_id() -> str:

@@ -94,7 +94,8 @@ class Agent(Generic[T]):
         Raises:
             InvalidMessageError: The input is no conversation; raised by the call itself, before anything happens.
         """
-        check_cancel(cancel)
+        if cancel is not None:
+            check_cancel(cancel)
         messages = read_run_input(input)
         return self._execute(messages, cancel=cancel)
 

@@ -105,7 +105,9 @@ class ModelSeam:
         was_sent, usage, context = True, None, None
         try:
             response = await (self._traced(call) if self._environment.model_tracing else self._timed(call))
-            usage, context = response.usage, _answered_by(call, response)
+            usage = response.usage
+            if isinstance(response, FallbackResponse):  # another model than the one asked for may have answered
+                context = _pricing(call.agent, response.requested_model, response.provider, call.phase)
         except ConfigurationError:
             was_sent = False
             raise
@@ -207,13 +209,6 @@ class ModelSeam:
 @lru_cache(maxsize=256)
 def _pricing(agent: str, model: str, provider: str, phase: str) -> CostEstimateContext:
     return CostEstimateContext(agent=agent, model=model, provider=provider, phase=phase)
-
-
-def _answered_by(call: ModelCall, response: LLMResponse) -> CostEstimateContext | None:
-    """Return what the price depends on when another model than the one asked for may have answered."""
-    if not isinstance(response, FallbackResponse):
-        return None
-    return _pricing(call.agent, response.requested_model, response.provider, call.phase)
 
 
 def _around(step: ModelMiddleware, inner: ModelNext, call: ModelCall) -> Awaitable[LLMResponse]:

@@ -18,7 +18,7 @@ from ..messages import Conversation, LLMMessage, ToolUseBlock, copy_blocks
 from ..outcome import StopReason
 from ..tools import Tool
 from ._config import AgentConfig
-from ._context import open_context
+from ._context import ContextManager, open_context
 from ._environment import EventSink, RunEnvironment
 from ._landing import Landing, LastTurn
 from ._loops import LoopDetector, loop_warning
@@ -85,7 +85,9 @@ class AgentRunner:
         self._output = None if config.output_schema is None else output_format(config.output_schema)
         self._corrections = 0
         self._asides = 0
-        self._context = open_context(config.context_strategy, config.compress_tool_results, agent=config.name)
+        self._context: ContextManager | None = None
+        if config.context_strategy is not None or config.compress_tool_results is not None:
+            self._context = open_context(config.context_strategy, config.compress_tool_results, agent=config.name)
         self._loops = None if config.loop_detection is None else LoopDetector(config.loop_detection, agent=config.name)
         self._options = chat_options(config, adapter, tools, self._output)
         self._landing: Landing | None = None
