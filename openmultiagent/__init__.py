@@ -93,7 +93,6 @@ from .orchestrator import CoordinatorConfig, OpenMultiAgent, ProgressEvent, Team
 from .outcome import AgentRunResult, ErrorInfo, RunStatus, ToolCallRecord
 from .receipt import ExecutedTool, ExecutionReceipt, build_execution_receipt
 from .tasks import (
-    ApprovalRequested,
     ModelRoutingPolicy,
     PlanArtifact,
     RunFailed,
@@ -127,7 +126,6 @@ __all__ = [
     "AgentStarted",
     "AgentStream",
     "AgentStreamEvent",
-    "ApprovalRequested",
     "Base64Source",
     "BeforeRunContext",
     "BudgetExceeded",

@@ -21,7 +21,7 @@ from ._record import share_methods
 from ._shown import shown
 from .errors import ConfigurationError, OpenMultiAgentError
 
-__all__ = ["from_mapping", "spec"]
+__all__ = ["as_spec", "from_mapping", "spec"]
 
 T = TypeVar("T")
 
@@ -67,6 +67,25 @@ def from_mapping(cls: type[T], value: Mapping[str, Any]) -> T:
         if not isinstance(key, str):
             raise ConfigurationError(f"{cls.__name__}: keys must be field names, got {shown(key)}")
     return cls(**value)
+
+
+def as_spec(cls: type[T], value: object, *, where: str) -> T:
+    """Return a specification that was given as such, or as a mapping with its fields.
+
+    Args:
+        cls: The specification's class.
+        value: What was given; a mapping is left as it is.
+        where: What errors call it.
+
+    Raises:
+        ConfigurationError: It is neither, or a field is wrong.
+    """
+    if isinstance(value, cls):
+        return value
+    if isinstance(value, Mapping):
+        return from_mapping(cls, value)
+    name = f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}"
+    raise ConfigurationError(f"{where} must be {name} or a mapping with its fields, got {shown(value)}")
 
 
 def _teaching(cls: type[Any], plain_init: Callable[..., None]) -> Callable[..., None]:

@@ -13,7 +13,7 @@ from pydantic import Field, SkipValidation, TypeAdapter
 from typing_extensions import TypeVar
 
 from .._shown import shown
-from .._spec import from_mapping, spec
+from .._spec import as_spec, from_mapping, spec
 from ..adapters import LLMAdapter, ModelMiddleware, ModelSettings
 from ..egress import EgressPolicy, normalize_egress_policy
 from ..errors import ConfigurationError
@@ -73,6 +73,12 @@ class AgentConfig(Generic[T]):
     """One sentence on what the agent is for, for the rosters of teams."""
     capabilities: Sequence[Text] = ()
     """What the agent declares that it can do, for tasks that require it; never inferred from its texts."""
+    cost_tier: Text | None = None
+    """How dear the agent is, in a word of yours, for routers and coordinators."""
+    latency_class: Text | None = None
+    """How quick the agent is, in a word of yours, for routers."""
+    permission_boundary: Text | None = None
+    """Name of the rights that it acts with; where those of a team differ, routing may ask for a declaration."""
     history: SkipValidation[Sequence[LLMMessage | Mapping[str, Any]]] = field(default=(), repr=False)
     """Earlier turns that ``Agent.prompt`` goes on from: messages or message-shaped mappings."""
     tools: SkipValidation[Sequence[GivenTool | Callable[..., object]]] = ()
@@ -157,11 +163,7 @@ class AgentConfig(Generic[T]):
         Raises:
             ConfigurationError: It is neither, or a field is wrong.
         """
-        if isinstance(config, AgentConfig):
-            return config
-        if isinstance(config, Mapping):
-            return from_mapping(AgentConfig, config)
-        raise ConfigurationError(f"config must be an AgentConfig or a mapping with its fields, got {shown(config)}")
+        return as_spec(AgentConfig, config, where="config")
 
     @property
     def granted_tools(self) -> tuple[Tool, ...]:

@@ -15,6 +15,7 @@ from opentelemetry.trace import format_span_id, format_trace_id
 
 from .._log import get_logger
 from .._record import record
+from .._shown import shown
 from ..agent import AgentConfig
 from ..budget import BudgetScope, Limits
 from ..errors import InvalidMessageError
@@ -100,7 +101,7 @@ class _Delegation:
         if target == chain[-1]:
             return "you cannot delegate to yourself"
         if target not in agents:
-            return f"there is no agent {target!r:.100}; the team's agents are: {', '.join(map(repr, agents))}"
+            return f"there is no agent {shown(target)}; the team's agents are: {', '.join(map(repr, agents))}"
         if target in chain:
             return f"{target!r} is waiting for you already ({' -> '.join(chain)} -> {target}); do it yourself"
         depth = self.run.crew.max_delegation_depth

@@ -14,6 +14,7 @@ from typing import cast
 import anyio
 from anyio.abc import TaskGroup
 
+from .._shown import shown
 from ..agent import AgentConfig
 from ..errors import RunError
 from ..tasks import ReadyOrder, Task
@@ -123,7 +124,7 @@ def _assigned(run: GraphRun, task: Task) -> AgentConfig | None:
     name = crew.scheduler.schedule_task(task, crew.roster, loads=run.loads)
     if name is not None:
         return crew.agents[name]
-    error = RunError(f"task {task.title!r:.100} has no assignee, and the team has no agents")
+    error = RunError(f"task {shown(task.title)} has no assignee, and the team has no agents")
     run.fail_unstarted(task, error, code="INVALID_ASSIGNEE")
     return None
 

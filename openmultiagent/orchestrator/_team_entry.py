@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, cast
 from typing_extensions import Unpack
 
 from .._shown import shown
+from .._spec import as_spec
 from ..budget import Limits, merge_limits
 from ..cancellation import CancelToken, check_cancel
 from ..egress import EgressPolicy, normalize_egress_policy
@@ -106,7 +107,7 @@ class TeamEntry:
         if not isinstance(name, str):
             raise ConfigurationError(f"the name that a team is kept under must be a string, got {shown(name)}")
         if name in self._teams:
-            raise ConfigurationError(f"team {name!r:.150} already exists; choose another name, or use the one there is")
+            raise ConfigurationError(f"team {shown(name, 150)} already exists; choose another name")
         team = self._teams[name] = Team(config)
         return team
 
@@ -240,7 +241,7 @@ class TeamEntry:
 
     def _options(self, given: TasksOptions) -> RunOptions:
         check_names(given, TasksOptions.__annotations__, "a run of tasks has no option", elsewhere=_ELSEWHERE)
-        cancel = given.get("cancel")
+        cancel, routing = given.get("cancel"), given.get("model_routing")
         check_cancel(cancel)
         tokens, cost, limits = given.get("max_token_budget"), given.get("max_cost_budget"), given.get("limits")
         narrower = self._limits
@@ -253,7 +254,7 @@ class TeamEntry:
             limits=narrower,
             egress_policy=normalize_egress_policy(given.get("egress_policy")),
             cancel=cancel,
-            model_routing=_as_model_routing(given.get("model_routing")),
+            model_routing=None if routing is None else as_spec(ModelRoutingPolicy, routing, where="model_routing"),
         )
 
 
@@ -263,11 +264,3 @@ def _split(options: TeamOptions) -> tuple[TasksOptions, GoalOptions]:
     given: dict[str, Any] = dict(options)
     own = {name: given.pop(key) for key, name in _OWN.items() if key in given}
     return cast(TasksOptions, given), GoalOptions(**own)
-
-
-def _as_model_routing(value: object) -> ModelRoutingPolicy | None:
-    if value is None or isinstance(value, ModelRoutingPolicy):
-        return value
-    if isinstance(value, Mapping):
-        return ModelRoutingPolicy(**value)
-    raise ConfigurationError(f"model_routing must be a ModelRoutingPolicy or a mapping, got {value!r:.100}")

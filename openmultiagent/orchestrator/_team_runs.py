@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from .._middleware import compose_run, isolate_results
 from .._record import record
+from .._shown import shown
 from ..agent import AgentConfig, EventSink, RunCall, lease_adapter
 from ..budget import BudgetScope, Limits
 from ..cancellation import CancelToken
@@ -162,7 +163,7 @@ class TeamRuns:
             InvalidTaskRequirementsError: Nobody can do a task; lists all of them.
         """
         if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Sequence):
-            raise ConfigurationError(f"tasks must be a list of TaskSpec objects or mappings, got {tasks!r:.100}")
+            raise ConfigurationError(f"tasks must be a list of TaskSpec objects or mappings, got {shown(tasks)}")
         specs = [TaskSpec.of(task, where=f"tasks[{index}]") for index, task in enumerate(tasks)]
         self._check_costs(specs)
         return self._graph(as_team(team), plan_graph(specs), options, kind="tasks", goal=None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from .._record import record
+from .._shown import shown
 from ..agent import AgentConfig
 from ..budget import BudgetMode, CostEstimator, Limits
 from ..egress import EgressPolicy
@@ -136,16 +137,16 @@ def check_names(
                 raise ConfigurationError(f"{what} {name!r}; {elsewhere[name]}")
             near = difflib.get_close_matches(name, known, n=1)
             advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-            raise ConfigurationError(f"{what} {name!r:.100}; {advice}")
+            raise ConfigurationError(f"{what} {shown(name)}; {advice}")
 
 
 def _count(name: str, value: object, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigurationError(f"{name} must be an integer of {least} or more, got {value!r:.100}")
+        raise ConfigurationError(f"{name} must be an integer of {least} or more, got {shown(value)}")
     return value
 
 
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise ConfigurationError(f"{name} must be True or False, got {value!r:.100}")
+        raise ConfigurationError(f"{name} must be True or False, got {shown(value)}")
     return value

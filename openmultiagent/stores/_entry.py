@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .._record import record
+from .._shown import shown
 from ..errors import ConfigurationError, StoreError
 from ..messages import copy_json_data
 
@@ -138,7 +139,7 @@ def checked_key(key: object) -> str:
     """
     text = checked_text(key, "key")
     if not 1 <= len(text) <= _MAX_KEY:
-        raise ConfigurationError(f"key must have 1 to {_MAX_KEY} characters, got {len(text)}: {text!r:.100}")
+        raise ConfigurationError(f"key must have 1 to {_MAX_KEY} characters, got {len(text)}: {shown(text)}")
     return text
 
 
@@ -153,7 +154,7 @@ def checked_text(text: object, what: str) -> str:
         ConfigurationError: It is no text, or one that UTF-8 cannot express.
     """
     if not isinstance(text, str):
-        raise ConfigurationError(f"{what} must be a str, got {type(text).__name__}: {text!r:.100}")
+        raise ConfigurationError(f"{what} must be a str, got {type(text).__name__}: {shown(text)}")
     checked: str = copy_json_data(text, root=what)
     return checked
 
@@ -171,7 +172,7 @@ def checked_metadata(metadata: object, *, is_stored: bool = False) -> dict[str, 
     if metadata is None and not is_stored:
         return {}
     if not isinstance(metadata, Mapping):
-        raise ConfigurationError(f"metadata must be a mapping, got {type(metadata).__name__}: {metadata!r:.100}")
+        raise ConfigurationError(f"metadata must be a mapping, got {type(metadata).__name__}: {shown(metadata)}")
     checked: dict[str, Any] = copy_json_data(metadata, root="metadata")
     return checked
 
@@ -188,7 +189,7 @@ def checked_expiry(turn: object) -> int | None:
     if turn is None:
         return None
     if isinstance(turn, bool) or not isinstance(turn, int) or not 0 <= turn < _INT64:
-        raise ConfigurationError(f"expires_at_turn must be a whole number from 0, or None, got {turn!r:.100}")
+        raise ConfigurationError(f"expires_at_turn must be a whole number from 0, or None, got {shown(turn)}")
     return int(turn)
 
 
@@ -203,8 +204,8 @@ def copy_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _time(text: object) -> datetime:
     if not isinstance(text, str):
-        raise ConfigurationError(f"created_at must be a time in ISO form, got {text!r:.100}")
+        raise ConfigurationError(f"created_at must be a time in ISO form, got {shown(text)}")
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
-        raise ConfigurationError(f"created_at {text!r:.100} has no time zone")
+        raise ConfigurationError(f"created_at {shown(text)} has no time zone")
     return time.astimezone(UTC)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._entry import MemoryEntry
 
@@ -124,7 +125,7 @@ def require_store(store: object, *, where: str) -> MemoryStore:
     if missing or isinstance(store, type):
         lacks = "is a class, not an instance of it" if isinstance(store, type) else f"has no {', '.join(missing)}"
         raise ConfigurationError(
-            f"{where} must be a store with async get, set, list, delete and clear; {store!r:.100} {lacks}"
+            f"{where} must be a store with async get, set, list, delete and clear; {shown(store)} {lacks}"
         )
     checked: MemoryStore = store  # type: ignore[assignment]  # what was just looked for
     return checked

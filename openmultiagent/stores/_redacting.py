@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ..redaction import redact_sensitive_object, redact_sensitive_text
 from ._entry import VALUE_ENCODING, MemoryEntry
@@ -42,7 +43,7 @@ class RedactingStore:
     def __init__(self, inner: Any, patterns: Sequence[str | re.Pattern[str]] = ()) -> None:
         self._inner: Any = require_store(inner, where="RedactingStore inner")
         if isinstance(patterns, str):
-            raise ConfigurationError(f"RedactingStore patterns must be a list of patterns, got {patterns!r:.100}")
+            raise ConfigurationError(f"RedactingStore patterns must be a list of patterns, got {shown(patterns)}")
         try:
             self._patterns = tuple(re.compile(pattern) for pattern in patterns)
         except (re.error, TypeError) as error:

@@ -2,7 +2,6 @@
 
 from ._board import QueueProgress, TaskBoard
 from ._events import (
-    ApprovalRequested,
     RunFailed,
     RunFailure,
     RunWarning,
@@ -78,7 +77,6 @@ __all__ = [
     "TERMINAL_STATUSES",
     "AgentSelection",
     "AgentSelector",
-    "ApprovalRequested",
     "AssignableQueue",
     "DependencyPayload",
     "DependencyResult",

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from .._record import record
+from .._shown import shown
 from ..errors import ConfigurationError
 from ._task import Task, TaskStatus
 
@@ -163,5 +164,5 @@ class TaskBoard:
     def _existing(self, task_id: str) -> Task:
         task = self._tasks.get(task_id)
         if task is None:
-            raise ConfigurationError(f"task {task_id!r:.150} not found in the queue, which has {len(self)} tasks")
+            raise ConfigurationError(f"task {shown(task_id, 150)} not found in the queue, which has {len(self)} tasks")
         return task

@@ -11,7 +11,6 @@ from ._retry import TaskRetry
 from ._task import Task
 
 __all__ = [
-    "ApprovalRequested",
     "RunFailed",
     "RunFailure",
     "RunWarning",
@@ -97,13 +96,6 @@ class RunWarning(Event[dict[str, Any]]):
     __slots__ = ()
 
 
-class ApprovalRequested(Event[dict[str, Any]]):
-    """A run waits for somebody's decision; ``data`` is the request."""
-
-    type: ClassVar[Literal["approval_pending"]] = "approval_pending"
-    __slots__ = ()
-
-
 class RunFailed(Event[RunFailure]):
     """A part of a run failed that is no task, or the run could not go on; ``data`` says what."""
 
@@ -111,7 +103,5 @@ class RunFailed(Event[RunFailure]):
     __slots__ = ()
 
 
-TaskEvent = (
-    TaskStarted | TaskCompleted | TaskFailed | TaskSkipped | TaskRetried | RunWarning | ApprovalRequested | RunFailed
-)
+TaskEvent = TaskStarted | TaskCompleted | TaskFailed | TaskSkipped | TaskRetried | RunWarning | RunFailed
 """Every kind of event that a run of tasks adds to those of its agents."""

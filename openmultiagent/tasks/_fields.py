@@ -26,8 +26,8 @@ __all__ = [
     "read_metadata",
     "read_names",
     "refuse_unknown_keys",
+    "safely_shown",
     "short_name",
-    "shown",
     "whole",
 ]
 
@@ -46,10 +46,10 @@ _RESERVED = ("openmultiagent.", "oma.")
 
 
 def _refuse(where: str, what: str, value: object) -> NoReturn:
-    raise ConfigurationError(f"{where} must be {what}, got {shown(value)}")
+    raise ConfigurationError(f"{where} must be {what}, got {safely_shown(value)}")
 
 
-def shown(value: object) -> str:
+def safely_shown(value: object) -> str:
     """Return what an error says of a wrong value: a number as it is, of anything else the type, since it may be secret.
 
     Args:
@@ -120,7 +120,7 @@ def one_of(*values: str) -> Reader:
     def read(value: object, where: str) -> str:
         if isinstance(value, str) and value in values:
             return str.__str__(value)
-        got = f"{value!r:.30}" if isinstance(value, str) else shown(value)
+        got = f"{value!r:.30}" if isinstance(value, str) else safely_shown(value)
         raise ConfigurationError(f"{where} must be one of {', '.join(values)}, got {got}")
 
     return read

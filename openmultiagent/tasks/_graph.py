@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from .._shown import shown
 from ..errors import InvalidTaskDependenciesError
 from ._cycles import find_cycles
 from ._spec import TaskSpec
@@ -110,7 +111,7 @@ def _resolve(reference: _Reference, ids: set[str], titles: Mapping[str, list[str
         code, text = "AMBIGUOUS_DEPENDENCY", f"which {len(found)} tasks have as title; refer to the id"
     else:
         code, text = "SELF_DEPENDENCY", "which is the task itself"
-    message = f"tasks[{place}] {title!r:.100} depends on {given!r:.100}, {text}"
+    message = f"tasks[{place}] {shown(title)} depends on {shown(given)}, {text}"
     issues.append(_issue(code, task_id, title, message) | {"reference": given})
     return None
 

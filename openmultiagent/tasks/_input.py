@@ -19,7 +19,7 @@ from ..messages import (
     copy_messages,
     read_run_input,
 )
-from ._fields import shown
+from ._fields import safely_shown
 
 __all__ = ["GivenTaskInput", "TaskInput", "read_task_input", "task_input_text"]
 
@@ -97,7 +97,7 @@ def read_task_input(value: object, where: str) -> str | TaskInput:
         return _read_text(value, where)
     if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray | memoryview):
         raise ConfigurationError(
-            f"{where} must be a string, a list of messages or a list of content blocks, got {shown(value)}"
+            f"{where} must be a string, a list of messages or a list of content blocks, got {safely_shown(value)}"
         )
     items = list(value)
     if not items:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field, SkipValidation
 
-from .._spec import from_mapping, spec
+from .._shown import shown
+from .._spec import as_spec, spec
 from ..agent import AgentConfig
 from ..errors import ConfigurationError
 from ._requirements import declared_provider
@@ -124,8 +125,8 @@ class ModelRoutingRule:
     """The model to call."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "match", _as(ModelRoutingMatch, self.match, "ModelRoutingRule: match"))
-        object.__setattr__(self, "route", _as(ModelRoute, self.route, "ModelRoutingRule: route"))
+        object.__setattr__(self, "match", as_spec(ModelRoutingMatch, self.match, where="ModelRoutingRule: match"))
+        object.__setattr__(self, "route", as_spec(ModelRoute, self.route, where="ModelRoutingRule: route"))
 
 
 @spec
@@ -205,15 +206,7 @@ def _matches(match: ModelRoutingMatch, seen: Mapping[str, object]) -> bool:
     return all(value is None or seen.get(name) == value for name, value in wanted)
 
 
-def _as(cls: type[T], value: object, where: str) -> T:
-    if isinstance(value, cls):
-        return value
-    if isinstance(value, Mapping):
-        return from_mapping(cls, value)
-    raise ConfigurationError(f"{where} must be a {cls.__name__} or a mapping, got {value!r:.100}")
-
-
 def _all(cls: type[T], values: object, where: str) -> tuple[T, ...]:
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
-        raise ConfigurationError(f"{where} must be a list, got {values!r:.100}")
-    return tuple(_as(cls, value, f"{where}[{place}]") for place, value in enumerate(values))
+        raise ConfigurationError(f"{where} must be a list, got {shown(values)}")
+    return tuple(as_spec(cls, value, where=f"{where}[{place}]") for place, value in enumerate(values))

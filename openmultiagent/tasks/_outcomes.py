@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from .._shown import shown
 from ..identity import RunIdentity
 from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StatusCode, StopReason, classify_failure
 from ..redaction import redact_sensitive_text
@@ -151,9 +152,9 @@ def derive_run_status(
             return statuses[code]
     for task in tasks:
         if task.status == "failed":
-            return _error(f"task {task.title!r:.80} failed: {task.result or 'no reason given'}")
+            return _error(f"task {shown(task.title, 80)} failed: {task.result or 'no reason given'}")
         if not task.is_terminal:
-            return _error(f"task {task.title!r:.80} is {task.status}")
+            return _error(f"task {shown(task.title, 80)} is {task.status}")
     return _error(failed[0].status.message or failed[0].output) if failed else RunStatus("ok")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from .._record import record
+from .._shown import shown
 from ..errors import DependencyPayloadError
 from ..messages import LLMMessage, replace_lone_surrogates
 from ..outcome import AgentRunResult, describe_error
@@ -109,7 +110,7 @@ def _block(dependency: DependencyResult, mode: DependencyPayload) -> str:
     size = len(block.encode("utf-8", "replace"))
     if size > MAX_PAYLOAD_BYTES:
         raise DependencyPayloadError(
-            f"the result of task {dependency.title!r:.120} has {size} bytes for the tasks that depend on it, "
+            f"the result of task {shown(dependency.title, 120)} has {size} bytes for the tasks that depend on it, "
             f"of {MAX_PAYLOAD_BYTES} at most; ask for a smaller structured answer",
             code=_TOO_LARGE,
         )
@@ -121,7 +122,7 @@ def _structured(dependency: DependencyResult) -> str:
     missing = result is None or not result.success or (result.structured is None and not dependency.has_schema)
     if result is None or missing:
         raise DependencyPayloadError(
-            f"task {dependency.title!r:.120} has no structured result for the tasks that depend on it; "
+            f"task {shown(dependency.title, 120)} has no structured result for the tasks that depend on it; "
             "give its agent an output_schema, or use dependency_payload='output'",
             code=_MISSING,
         )
@@ -129,7 +130,7 @@ def _structured(dependency: DependencyResult) -> str:
         return canonical_json(result.structured)
     except ValueError as error:
         raise DependencyPayloadError(
-            f"the structured result of task {dependency.title!r:.120} cannot be written as JSON: {error}",
+            f"the structured result of task {shown(dependency.title, 120)} cannot be written as JSON: {error}",
             code=_UNSERIALIZABLE,
         ) from None
 

@@ -17,7 +17,7 @@ from pydantic import SkipValidation
 
 from .._spec import spec
 from ..errors import ConfigurationError, InvalidTaskDependenciesError
-from ._fields import read_mapping, shown
+from ._fields import read_mapping, safely_shown
 from ._graph import plan_graph
 from ._input import GivenTaskInput, TaskInput, read_task_input
 from ._spec import TaskSpec
@@ -48,7 +48,7 @@ class PlanArtifact:
 
     def __post_init__(self) -> None:
         if isinstance(self.tasks, str | bytes | Mapping) or not isinstance(self.tasks, Sequence):
-            raise ConfigurationError(f"PlanArtifact.tasks must be a list, got {shown(self.tasks)}")
+            raise ConfigurationError(f"PlanArtifact.tasks must be a list, got {safely_shown(self.tasks)}")
         tasks = tuple(TaskSpec.of(task, where=f"tasks[{index}]") for index, task in enumerate(self.tasks))
         for index, task in enumerate(tasks):
             if task.id is None:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast, get_args, overload
 
 from .._log import get_logger
+from .._shown import shown
 from ..errors import ConfigurationError
 from ..outcome import describe_error
 from ._board import TaskBoard
@@ -90,7 +91,7 @@ class TaskQueue(TaskBoard):
         for task in made:
             if task.id in self._tasks or task.id in ids:
                 raise ConfigurationError(
-                    f"task id {task.id!r:.150} is taken; each task of a queue has an id of its own"
+                    f"task id {shown(task.id, 150)} is taken; each task of a queue has an id of its own"
                 )
             ids.add(task.id)
         was_complete = self.is_complete()
@@ -165,9 +166,9 @@ class TaskQueue(TaskBoard):
         """
         task = self._existing(task_id)
         if status is not None and status in TERMINAL_STATUSES:
-            raise ConfigurationError(f"update cannot end task {task_id!r:.150}; call complete, fail or skip")
+            raise ConfigurationError(f"update cannot end task {shown(task_id, 150)}; call complete, fail or skip")
         if task.is_terminal:
-            raise ConfigurationError(f"task {task_id!r:.150} is {task.status} and cannot be changed any more")
+            raise ConfigurationError(f"task {shown(task_id, 150)} is {task.status} and cannot be changed any more")
         if status is not None and status != task.status:
             if "blocked" in (status, task.status):
                 raise _illegal(task, status)
@@ -266,14 +267,15 @@ class TaskQueue(TaskBoard):
     def _end_dependents(self, root: Task, waiting: Iterable[str], now: datetime) -> None:
         """End all that waits for a task, with a reason that names it and the dependency that passed it on."""
         status = cast("_EndStatus", root.status)
-        cause = f"dependency {root.title!r:.120} ({root.id}) {_VERBS[status]}: {(root.result or '')[:_SHOWN_REASON]}"
+        reason = (root.result or "")[:_SHOWN_REASON]
+        cause = f"dependency {shown(root.title, 120)} ({root.id}) {_VERBS[status]}: {reason}"
         chain = deque((root, each) for each in waiting)
         while chain:
             through, task_id = chain.popleft()
             task = self._tasks[task_id]
             if task.is_terminal:
                 continue
-            way = "" if through is root else f" (through {through.title!r:.120})"
+            way = "" if through is root else f" (through {shown(through.title, 120)})"
             ended = self._end(task, status, cause + way, through.id, now)
             chain.extend((ended, each) for each in self._dependents.pop(task_id, ()))
 
@@ -301,7 +303,7 @@ class TaskQueue(TaskBoard):
             A function that ends this; calling it again does nothing.
         """
         if event not in get_args(QueueEvent):
-            raise ConfigurationError(f"event must be one of {', '.join(get_args(QueueEvent))}, got {event!r:.100}")
+            raise ConfigurationError(f"event must be one of {', '.join(get_args(QueueEvent))}, got {shown(event)}")
         key = object()
         handlers = self._handlers.setdefault(event, {})
         handlers[key] = handler
@@ -359,7 +361,7 @@ class TaskQueue(TaskBoard):
         """
         if read_mapping(snapshot, "the snapshot of a queue").get("version") != 1:
             raise ConfigurationError(
-                f"the snapshot of a queue must have version 1, got {snapshot.get('version')!r:.100}"
+                f"the snapshot of a queue must have version 1, got {shown(snapshot.get('version'))}"
             )
         records = snapshot.get("tasks")
         if not isinstance(records, list | tuple):
@@ -383,7 +385,7 @@ class TaskQueue(TaskBoard):
                 continue
             if bool(waiting) is not (status == "blocked"):
                 raise ConfigurationError(
-                    f"the snapshot says that task {task.id!r:.150} is {status}, which its dependencies contradict"
+                    f"the snapshot says that task {shown(task.id, 150)} is {status}, which its dependencies contradict"
                 )
             for each in waiting:
                 self._dependents.setdefault(each, []).append(task.id)
@@ -397,5 +399,5 @@ _VERBS: Final = {"failed": "failed", "skipped": "was skipped"}
 def _illegal(task: Task, status: TaskStatus) -> ConfigurationError:
     allowed = ", ".join(sorted(_NEXT[task.status])) or "nothing else"
     return ConfigurationError(
-        f"task {task.title!r:.100} ({task.id}) is {task.status} and cannot become {status}; it may become {allowed}"
+        f"task {shown(task.title)} ({task.id}) is {task.status} and cannot become {status}; it may become {allowed}"
     )

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY
 from typing import Any, Literal, Protocol, TypeAlias
 
 from .._record import record
+from .._shown import shown
 from ..agent import DEFAULT_PROVIDER, AgentConfig
 from ..errors import ConfigurationError
 from ._spec import TaskRequirements
@@ -201,7 +202,7 @@ def checked_roster(agents: Sequence[AgentConfig]) -> Sequence[AgentConfig]:
     names = set()
     for agent in agents:
         if not isinstance(agent, AgentConfig):
-            raise ConfigurationError(f"agents takes AgentConfig objects, got {agent!r:.100}")
+            raise ConfigurationError(f"agents takes AgentConfig objects, got {shown(agent)}")
         if agent.name in names:
             raise ConfigurationError(f"two agents are named {agent.name!r}; rename one, tasks are assigned by name")
         names.add(agent.name)

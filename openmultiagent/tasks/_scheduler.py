@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar, cast, 
 
 from pydantic import Field
 
-from .._spec import from_mapping, spec
+from .._shown import shown
+from .._spec import as_spec, spec
 from ..agent import AgentConfig
 from ..errors import ConfigurationError, InvalidTaskRequirementsError
 from ._graph import transitive_dependent_counts
@@ -171,10 +172,10 @@ class Scheduler:
     ) -> None:
         known = get_args(SchedulingStrategy)
         if strategy not in known:
-            raise ConfigurationError(f"scheduling strategy {strategy!r:.100} is none of {', '.join(known)}")
+            raise ConfigurationError(f"scheduling strategy {shown(strategy)} is none of {', '.join(known)}")
         self.strategy: SchedulingStrategy = strategy
         """How tasks are ordered and agents chosen."""
-        self.weights = _as_weights(weights)
+        self.weights = SchedulingWeights() if weights is None else as_spec(SchedulingWeights, weights, where="weights")
         """What counts how much, for ``composite``."""
         self._provider_of = provider_of
         self._candidates = Candidates()
@@ -313,13 +314,3 @@ class Scheduler:
             return -(weights.fit * scores[place] / best + weights.load * idle), name
 
         return able[min(range(len(able)), key=rank)].name
-
-
-def _as_weights(weights: SchedulingWeights | Mapping[str, Any] | None) -> SchedulingWeights:
-    if weights is None:
-        return SchedulingWeights()
-    if isinstance(weights, SchedulingWeights):
-        return weights
-    if isinstance(weights, Mapping):
-        return from_mapping(SchedulingWeights, weights)
-    raise ConfigurationError(f"weights must be SchedulingWeights or a mapping, got {weights!r:.100}")

@@ -25,8 +25,8 @@ from ._fields import (
     read_metadata,
     read_names,
     refuse_unknown_keys,
+    safely_shown,
     short_name,
-    shown,
     whole,
 )
 from ._input import GivenTaskInput, TaskInput, read_task_input, task_input_text
@@ -234,7 +234,8 @@ def _plain(value: object) -> Any:
 
 def _made(cls: type[T], value: object, readers: Mapping[str, Reader], where: str) -> T:
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{where} must be a {cls.__name__} or a mapping with its fields, got {shown(value)}")
+        given = safely_shown(value)
+        raise ConfigurationError(f"{where} must be a {cls.__name__} or a mapping with its fields, got {given}")
     refuse_unknown_keys(value, tuple(readers), where, hints=getattr(cls, "__unknown_fields__", {}))
     for item in ("title", "description"):
         if item in readers and item not in value:
@@ -270,7 +271,7 @@ _REQUIRED = object()
 
 def _read_title(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{where} must be a string with a visible character, got {shown(value)}")
+        raise ConfigurationError(f"{where} must be a string with a visible character, got {safely_shown(value)}")
     return read_names([value], where)[0]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from .._record import record
 from ..errors import ConfigurationError
-from ._fields import TaskMetadataValue, read_mapping, shown
+from ._fields import TaskMetadataValue, read_mapping, safely_shown
 from ._spec import DependencyPayload, MemoryScope, TaskPriority, TaskRequirements, TaskSpec
 
 __all__ = [
@@ -234,7 +234,7 @@ def _remade(state: dict[str, Any]) -> Task:
 
 def _optional_text(value: object, where: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise ConfigurationError(f"{where} must be a string or null, got {shown(value)}")
+        raise ConfigurationError(f"{where} must be a string or null, got {safely_shown(value)}")
     return value
 
 
@@ -253,7 +253,7 @@ def read_time(value: object, where: str) -> datetime:
     except (TypeError, ValueError):
         read = None
     if read is None or read.tzinfo is None:
-        raise ConfigurationError(f"{where} must be a time in ISO 8601 form with an offset, got {shown(value)}")
+        raise ConfigurationError(f"{where} must be a time in ISO 8601 form with an offset, got {safely_shown(value)}")
     return read.astimezone(UTC)
 
 

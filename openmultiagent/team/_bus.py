@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._shown import shown
 from ..errors import ConfigurationError, StoreError
 from ..messages import copy_json_data
 from ._handlers import Handlers, Unsubscribe
@@ -110,7 +111,7 @@ class MessageBus:
         on_message: Callable[[BusMessage], object] | None = None,
     ) -> None:
         if isinstance(names, str):
-            raise ConfigurationError(f"names of a MessageBus must be a list of names, got {names!r:.100}")
+            raise ConfigurationError(f"names of a MessageBus must be a list of names, got {shown(names)}")
         check_whole(max_messages, 1, "max_messages of a MessageBus")
         check_whole(max_content_bytes, 1, "max_content_bytes of a MessageBus")
         self._names: Collection[str] | None = None if names is None else dict.fromkeys(names)
@@ -188,7 +189,7 @@ class MessageBus:
         """
         self._check_agent(agent, "agent")
         if isinstance(message_ids, str):
-            raise ConfigurationError(f"message_ids must be a list of ids, got the text {message_ids!r:.100}")
+            raise ConfigurationError(f"message_ids must be a list of ids, got the text {shown(message_ids)}")
         with self._lock:
             unread = self._content.up_to_date(agent).unread
             for message_id in message_ids:
@@ -298,7 +299,7 @@ class MessageBus:
 
     def _checked_content(self, content: object) -> str:
         if not isinstance(content, str) or not content.strip():
-            raise ConfigurationError(f"content of a message must be a text that is not blank, got {content!r:.100}")
+            raise ConfigurationError(f"content of a message must be a text that is not blank, got {shown(content)}")
         text: str = copy_json_data(content, root="content of a message")
         size = len(text.encode())
         if size > self._max_content_bytes:
@@ -313,13 +314,13 @@ class MessageBus:
             check_name(name, where=what)
         elif not isinstance(name, str) or name not in self._names:
             known = ", ".join(map(repr, self._names)) or "none"
-            raise ConfigurationError(f"{what} {name!r:.150} is no agent of the team; its agents are: {known}")
+            raise ConfigurationError(f"{what} {shown(name, 150)} is no agent of the team; its agents are: {known}")
 
 
 def _read_snapshot(snapshot: Any, max_messages: int) -> _Content:
     if not isinstance(snapshot, Mapping) or snapshot.get("version") != _VERSION:
         found = snapshot.get("version") if isinstance(snapshot, Mapping) else type(snapshot).__name__
-        raise StoreError(f"snapshot of messages must have version {_VERSION}, got {found!r:.100}", code="STORE_VERSION")
+        raise StoreError(f"snapshot of messages must have version {_VERSION}, got {shown(found)}", code="STORE_VERSION")
     records = _list(snapshot, "messages", "snapshot of messages")
     if len(records) > max_messages:
         raise StoreError(f"snapshot of messages has {len(records):,} messages; {max_messages:,} at most")
@@ -327,7 +328,7 @@ def _read_snapshot(snapshot: Any, max_messages: int) -> _Content:
     for index, record in enumerate(records):
         message = BusMessage.from_dict(record, where=f"messages[{index}]")
         if message.id in ids:
-            raise StoreError(f"messages[{index}] has the id {message.id!r:.100} of an earlier message")
+            raise StoreError(f"messages[{index}] has the id {shown(message.id)} of an earlier message")
         ids.add(message.id)
         content.add(message)
     for index, state in enumerate(_list(snapshot, "read_state", "snapshot of messages")):
@@ -343,5 +344,5 @@ def _read_snapshot(snapshot: Any, max_messages: int) -> _Content:
 def _list(record: Mapping[str, Any], key: str, where: str) -> list[Any]:
     found = record.get(key)
     if not isinstance(found, list):
-        raise StoreError(f"{where} must have a list of {key}, got {found!r:.100}", field=key)
+        raise StoreError(f"{where} must have a list of {key}, got {shown(found)}", field=key)
     return found

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Self, cast
 
 from pydantic import Field, SkipValidation, StrictBool
 
-from .._spec import from_mapping, spec
+from .._shown import shown
+from .._spec import as_spec, spec
 from ..agent import AgentConfig
 from ..errors import ConfigurationError, InvalidMessageError
 from ..stores import MemoryStore, require_store
@@ -57,11 +58,7 @@ class TeamConfig:
         Raises:
             ConfigurationError: It is neither, or a field is wrong.
         """
-        if isinstance(config, TeamConfig):
-            return config
-        if isinstance(config, Mapping):
-            return from_mapping(TeamConfig, config)
-        raise ConfigurationError(f"config must be a TeamConfig or a mapping with its fields, got {config!r:.100}")
+        return as_spec(TeamConfig, config, where="config")
 
     @property
     def roster(self) -> tuple[AgentConfig[Any], ...]:
@@ -86,7 +83,7 @@ class TeamConfig:
 
 def _as_agents(team: str, items: object) -> tuple[AgentConfig[Any], ...]:
     if isinstance(items, str | bytes) or not isinstance(items, Sequence):
-        raise ConfigurationError(f"team {team!r}: agents must be a list of agent configs, got {items!r:.100}")
+        raise ConfigurationError(f"team {team!r}: agents must be a list of agent configs, got {shown(items)}")
     agents = tuple(_as_agent(item, f"team {team!r}: agents[{index}]") for index, item in enumerate(items))
     places: dict[str, int] = {}
     for index, agent in enumerate(agents):

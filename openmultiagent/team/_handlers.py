@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._log import get_logger
+from .._shown import shown
 from ..errors import ConfigurationError
 from ..outcome import describe_error
 
@@ -48,7 +49,7 @@ class Handlers:
         Raises:
             ConfigurationError: It cannot be called, or is async.
         """
-        _check_handler(handler, f"handler of {self._what}, {topic!r:.100}")
+        _check_handler(handler, f"handler of {self._what}, {shown(topic)}")
         key = object()
         with self._lock:
             self._by_topic.setdefault(topic, {})[key] = handler
@@ -89,4 +90,4 @@ class Handlers:
 def _check_handler(handler: object, where: str) -> None:
     call = getattr(handler, "__call__", None)  # noqa: B004 - an object may have an async one
     if call is None or inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call):
-        raise ConfigurationError(f"{where} must be a plain function of one argument, got {handler!r:.100}")
+        raise ConfigurationError(f"{where} must be a plain function of one argument, got {shown(handler)}")

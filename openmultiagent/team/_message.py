@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .._record import record
+from .._shown import shown
 from ..errors import ConfigurationError, StoreError
 from ..messages import copy_json_data
 from ._names import BROADCAST, check_name
@@ -68,15 +69,15 @@ def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
     for name in _TEXTS:
         text = record.get(name)
         if not isinstance(text, str) or not text:
-            raise ConfigurationError(f"{name} must be a text, got {text!r:.100}")
+            raise ConfigurationError(f"{name} must be a text, got {shown(text)}")
         found[name] = copy_json_data(text, root=name)
     check_name(found["sender"], where="sender")
     if found["recipient"] != BROADCAST:
         check_name(found["recipient"], where="recipient")
     time = record.get("timestamp")
     if not isinstance(time, str):
-        raise ConfigurationError(f"timestamp must be a time in ISO form, got {time!r:.100}")
+        raise ConfigurationError(f"timestamp must be a time in ISO form, got {shown(time)}")
     found["timestamp"] = datetime.fromisoformat(time)
     if found["timestamp"].tzinfo is None:
-        raise ConfigurationError(f"timestamp {time!r:.100} has no time zone")
+        raise ConfigurationError(f"timestamp {shown(time)} has no time zone")
     return found

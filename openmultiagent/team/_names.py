@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 
+from .._shown import shown
 from ..errors import ConfigurationError
 
 __all__ = ["BROADCAST", "MAX_NAME", "RESERVED_NAMES", "check_agent_name", "check_name", "name_key"]
@@ -35,10 +36,10 @@ def check_name(name: object, *, where: str) -> str:
         ConfigurationError: It is no such name; says why.
     """
     if not isinstance(name, str):
-        raise ConfigurationError(f"{where} must be a str, got {type(name).__name__}: {name!r:.100}")
+        raise ConfigurationError(f"{where} must be a str, got {type(name).__name__}: {shown(name)}")
     why = _why_not(name)
     if why is not None:
-        raise ConfigurationError(f"{where} {name!r:.150} {why}")
+        raise ConfigurationError(f"{where} {shown(name, 150)} {why}")
     return name
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from .._record import record
+from .._shown import shown
 from ..errors import ConfigurationError, StoreError
 from ..messages import copy_json_data
 from ..outcome import describe_error
@@ -299,7 +300,7 @@ def _prepared(
     if schema is not None:
         _check_schema(plain, schema, where)
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise ConfigurationError(f"metadata of {agent}/{key} must be a mapping, got {metadata!r:.100}")
+        raise ConfigurationError(f"metadata of {agent}/{key} must be a mapping, got {shown(metadata)}")
     marks = copy_json_data({} if metadata is None else metadata, root=f"metadata of {agent}/{key}")
     if VALUE_ENCODING in marks:
         raise ConfigurationError(f"metadata of {agent}/{key}: {VALUE_ENCODING!r} is set by shared memory itself")
@@ -312,7 +313,7 @@ def _prepared(
 
 def _check_key(agent: str, key: object) -> None:
     if not isinstance(key, str) or not key or not key.isprintable():
-        raise ConfigurationError(f"key of {agent!r} must be a text without control characters, got {key!r:.100}")
+        raise ConfigurationError(f"key of {agent!r} must be a text without control characters, got {shown(key)}")
 
 
 def _check_schema(value: Any, schema: Any, where: str) -> None:
@@ -334,7 +335,7 @@ def _adapter_of(schema: Any, where: str) -> TypeAdapter[Any]:
         return build(schema)
     except Exception as error:
         raise ConfigurationError(
-            f"{where}: schema {schema!r:.100} is no type that pydantic can check: {describe_error(error)}"
+            f"{where}: schema {shown(schema)} is no type that pydantic can check: {describe_error(error)}"
         ) from error
 
 
@@ -366,7 +367,7 @@ def _read_snapshot(snapshot: Any) -> tuple[int, list[MemoryEntry]]:
     if not isinstance(snapshot, Mapping) or snapshot.get("version") != _VERSION:
         found = snapshot.get("version") if isinstance(snapshot, Mapping) else type(snapshot).__name__
         raise StoreError(
-            f"snapshot of shared memory must have version {_VERSION}, got {found!r:.100}", code="STORE_VERSION"
+            f"snapshot of shared memory must have version {_VERSION}, got {shown(found)}", code="STORE_VERSION"
         )
     turn, records = snapshot.get("turn_count"), snapshot.get("entries")
     if isinstance(turn, bool) or not isinstance(turn, int) or turn < 0 or not isinstance(records, list):

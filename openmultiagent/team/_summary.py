@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from .._shown import shown
 from ..errors import ConfigurationError
 from ..stores import MemoryEntry
 from ._message import BusMessage
@@ -67,7 +68,7 @@ def check_whole(value: object, least: int, what: str) -> None:
         ConfigurationError: It is not good.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigurationError(f"{what} must be a whole number from {least}, got {value!r:.100}")
+        raise ConfigurationError(f"{what} must be a whole number from {least}, got {shown(value)}")
 
 
 def message_item(message: BusMessage) -> str:

@@ -11,7 +11,6 @@ from openmultiagent import AgentRunResult, LLMMessage, RunIdentity, RunStatus
 from openmultiagent.events import Event, EventBus
 from openmultiagent.outcome import copy_result
 from openmultiagent.tasks import (
-    ApprovalRequested,
     RunFailed,
     RunFailure,
     RunWarning,
@@ -50,7 +49,6 @@ EVENTS: dict[str, Event[Any]] = {
     "task_skipped": TaskSkipped(task="t", payload=TASK),
     "task_retry": TaskRetried(agent="w", task="t", payload=RETRY),
     "warning": RunWarning(task="t", payload={"code": "INVALID_ASSIGNEE"}, copy=copy.deepcopy),
-    "approval_pending": ApprovalRequested(payload={"id": "1"}, copy=copy.deepcopy),
     "error": RunFailed(payload=RunFailure(message="no"), copy=copy_failure),
 }
 
@@ -72,7 +70,7 @@ def test_each_listener_gets_a_payload_of_its_own(name: str) -> None:
     assert first is not second
     assert first.data == second.data
     assert (first.type, first.task, first.run_id) == (name, EVENTS[name].task, "run")
-    if name in ("task_complete", "warning", "approval_pending"):
+    if name in ("task_complete", "warning"):
         assert first.data is not second.data
 
 

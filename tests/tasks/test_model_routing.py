@@ -179,7 +179,7 @@ def test_mappings_are_as_good() -> None:
     ("rules", "text"),
     [
         ("x", r"rules must be a list, got 'x'"),
-        ([3], r"rules\[0\] must be a ModelRoutingRule or a mapping, got 3"),
+        ([3], r"rules\[0\] must be a ModelRoutingRule or a mapping with its fields, got 3"),
         ([{"match": {}}], "ModelRoutingRule is invalid: route"),
         ([{"match": 3, "route": {"model": "x"}}], "match must be a ModelRoutingMatch or a mapping"),
         ([{"match": {}, "route": {}}], "ModelRoute is invalid: model"),

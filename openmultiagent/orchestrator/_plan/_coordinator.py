@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, SkipValidation
 
-from ..._spec import from_mapping, spec
+from ..._spec import as_spec, spec
 from ...adapters import LLMAdapter, ModelSettings
 from ...agent import AgentConfig, LoopDetection
-from ...errors import ConfigurationError
 from ...tools import GivenTool
 from ._reading import DEFAULT_MAX_TASKS
 
@@ -87,13 +86,7 @@ def as_coordinator_config(value: object) -> CoordinatorConfig:
     Raises:
         ConfigurationError: It is none of these, or a field makes no sense.
     """
-    if value is None:
-        return CoordinatorConfig()
-    if isinstance(value, CoordinatorConfig):
-        return value
-    if isinstance(value, Mapping):
-        return from_mapping(CoordinatorConfig, value)
-    raise ConfigurationError(f"coordinator must be a CoordinatorConfig or a mapping, got {value!r:.100}")
+    return CoordinatorConfig() if value is None else as_spec(CoordinatorConfig, value, where="coordinator")
 
 
 def coordinator_agent(config: CoordinatorConfig, system_prompt: str, *, output_schema: Any = None) -> AgentConfig:

@@ -135,14 +135,14 @@ def team_context(agents: Sequence[AgentConfig], agent: AgentConfig, goal: str) -
 
 
 def _entry(agent: AgentConfig, default_model: str | None) -> dict[str, Any]:
-    capabilities = [item for item in getattr(agent, "capabilities", ()) if item.strip()]
+    capabilities = [item for item in agent.capabilities if item.strip()]
     entry = {
         "name": agent.name,
         "model": (agent.model or default_model or "unspecified")[:_MAX_MODEL],
         "role_summary": _summary(agent),
         "capabilities": capabilities[:_MAX_CAPABILITIES],
         "tools": [tool.name for tool in agent.grants.tools[:_MAX_TOOLS]],
-        "cost_tier": getattr(agent, "cost_tier", None),
+        "cost_tier": agent.cost_tier,
     }
     return {key: value for key, value in entry.items() if value}
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, 
 from pydantic_core import PydanticCustomError
 
 from ..._record import record
+from ..._shown import shown
 from ...agent import AgentConfig
 from ...errors import (
     ConfigurationError,
@@ -271,7 +272,7 @@ class _Reader:
             self.unknown.append(UnknownAssignee(spec.title, assignee))
             return spec.replace(assignee=None)
         agents = ", ".join(self._rules.agents[:_SHOWN])
-        self.faults.append(f"{where}.assignee: there is no agent {assignee!r:.60}; the agents are {agents:.160}")
+        self.faults.append(f"{where}.assignee: there is no agent {shown(assignee, 60)}; the agents are {agents:.160}")
         return spec
 
 
@@ -322,7 +323,7 @@ def _title_faults(specs: Sequence[TaskSpec | None]) -> list[str]:
             continue
         title = spec.title.strip().casefold()
         if title in first:
-            faults.append(f"tasks[{index}].title: {spec.title!r:.100} is the title of tasks[{first[title]}], too")
+            faults.append(f"tasks[{index}].title: {shown(spec.title)} is the title of tasks[{first[title]}], too")
         first.setdefault(title, index)
     return faults
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+from ..._shown import shown
 from ...errors import ConfigurationError
 
 __all__ = ["MAX_SYNTHESIS_CHARS", "MAX_TASK_CHARS", "TaskOutcome", "shorten", "synthesis_prompt"]
@@ -63,13 +64,13 @@ def synthesis_prompt(
     """
     for name, value in (("max_task_chars", max_task_chars), ("max_chars", max_chars)):
         if type(value) is not int or value < 1:
-            raise ConfigurationError(f"{name} must be a whole number of characters above 0, got {value!r:.100}")
-    shown, left_out = _that_fit(outcomes, max_chars)
-    most = [max_task_chars if outcome.status == "completed" else _MAX_REASON for outcome in shown]
-    lengths = [min(len(outcome.text), limit) for outcome, limit in zip(shown, most, strict=True)]
+            raise ConfigurationError(f"{name} must be a whole number of characters above 0, got {shown(value)}")
+    fitting, left_out = _that_fit(outcomes, max_chars)
+    most = [max_task_chars if outcome.status == "completed" else _MAX_REASON for outcome in fitting]
+    lengths = [min(len(outcome.text), limit) for outcome, limit in zip(fitting, most, strict=True)]
     share = _fair_share([*lengths, min(len(memory), max_task_chars)], max_chars)
-    texts = [shorten(outcome.text, min(limit, share)) for outcome, limit in zip(shown, most, strict=True)]
-    sections = [f"## Original Goal\n\n{goal}", *_sections(shown, texts)]
+    texts = [shorten(outcome.text, min(limit, share)) for outcome, limit in zip(fitting, most, strict=True)]
+    sections = [f"## Original Goal\n\n{goal}", *_sections(fitting, texts)]
     if left_out:
         sections.append(f"{left_out:,} further tasks are left out here, since there is no room for them.")
     if memory:

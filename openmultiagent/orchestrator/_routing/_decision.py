@@ -13,7 +13,8 @@ from typing import Annotated, Final, Literal, get_args
 from anyio.lowlevel import checkpoint
 from pydantic import Field, SkipValidation
 
-from ..._spec import from_mapping, spec
+from ..._shown import shown
+from ..._spec import as_spec, spec
 from ...adapters import LLMAdapter
 from ...agent import AgentConfig
 from ...errors import (
@@ -89,11 +90,7 @@ def as_routing_config(value: object) -> ExecutionRoutingConfig:
     """
     if value is None:
         return ExecutionRoutingConfig()
-    if isinstance(value, ExecutionRoutingConfig):
-        return value
-    if isinstance(value, dict):
-        return from_mapping(ExecutionRoutingConfig, value)
-    raise ConfigurationError(f"execution_routing must be an ExecutionRoutingConfig or a mapping, got {value!r:.100}")
+    return as_spec(ExecutionRoutingConfig, value, where="execution_routing")
 
 
 def settled_route(
@@ -115,7 +112,7 @@ def settled_route(
         ConfigurationError: The mode is unknown, or a single agent is asked for a plan.
     """
     if mode is not None and mode not in get_args(RouteMode):
-        raise ConfigurationError(f"mode must be 'single', 'team' or None, got {mode!r:.100}")
+        raise ConfigurationError(f"mode must be 'single', 'team' or None, got {shown(mode)}")
     if mode == "single" and plan_only:
         raise ConfigurationError("plan_only needs a coordinator: leave mode='single' out, or plan_only")
     if mode == "single" and not has_agents:
@@ -240,7 +237,7 @@ def permission_boundaries(agents: Sequence[AgentConfig]) -> tuple[str | None, ..
     Args:
         agents: The roster.
     """
-    return tuple(getattr(agent, "permission_boundary", None) for agent in agents)
+    return tuple(agent.permission_boundary for agent in agents)
 
 
 def _upgraded(decision: RoutingDecision, assessment: RoutingAssessment) -> RoutingDecision:

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import ValidationError
 
 from ..._record import record
+from ..._shown import shown
 from ...adapters import LLMAdapter, LLMChatOptions
 from ...errors import ConfigurationError
 from ...messages import LLMMessage, TextBlock
@@ -93,7 +94,7 @@ class LLMTaskProfiler:
 
     def __init__(self, adapter: LLMAdapter, *, model: str | None = None) -> None:
         if not isinstance(getattr(adapter, "name", None), str) or not callable(getattr(adapter, "chat", None)):
-            raise ConfigurationError(f"LLMTaskProfiler: adapter must have a name and chat(), got {adapter!r:.100}")
+            raise ConfigurationError(f"LLMTaskProfiler: adapter must have a name and chat(), got {shown(adapter)}")
         self._adapter = adapter
         self._model = adapter.name if model is None else model
         self.version = f"llm-task-profiler-v1:{adapter.name}:{self._model}"
@@ -133,7 +134,7 @@ def check_profiler(profiler: object) -> TaskProfiler | None:
     if profiler is None or (isinstance(profiler, TaskProfiler) and callable(profiler.profile)):
         return profiler
     raise ConfigurationError(
-        f"profiler must have a version and profile(context) -> TaskProfilerResult, got {profiler!r:.100}"
+        f"profiler must have a version and profile(context) -> TaskProfilerResult, got {shown(profiler)}"
     )
 
 

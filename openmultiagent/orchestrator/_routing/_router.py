@@ -17,6 +17,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..._detached import cancelled_from_outside
+from ..._shown import shown
 from ...agent import AgentConfig
 from ...cancellation import CancelToken
 from ...errors import ConfigurationError, RoutingTimeoutError
@@ -98,9 +99,9 @@ def roster_summary(
             tool_count=len(agent.grants.tools) + len(agent.grants.toolsets)
             if agent.tools or agent.tool_preset
             else None,
-            capabilities=tuple(getattr(agent, "capabilities", ())),
-            cost_tier=getattr(agent, "cost_tier", None),
-            latency_class=getattr(agent, "latency_class", None),
+            capabilities=tuple(agent.capabilities),
+            cost_tier=agent.cost_tier,
+            latency_class=agent.latency_class,
         )
         for agent in agents
     )
@@ -118,7 +119,7 @@ def check_router(router: object) -> ExecutionRouter | None:
     if router is None or (isinstance(router, ExecutionRouter) and callable(router.decide)):
         return router
     raise ConfigurationError(
-        f"execution_router must have a version and decide(context) -> RoutingDecision, got {router!r:.100}"
+        f"execution_router must have a version and decide(context) -> RoutingDecision, got {shown(router)}"
     )
 
 
@@ -263,7 +264,7 @@ async def _without(
 
 def _no_version(router: ExecutionRouter, version: object) -> ConfigurationError:
     who = f"execution router {type(router).__name__}"
-    return ConfigurationError(f"{who} must have a version of 1 to {_MAX_VERSION} characters, got {version!r:.100}")
+    return ConfigurationError(f"{who} must have a version of 1 to {_MAX_VERSION} characters, got {shown(version)}")
 
 
 def _decision_fault(answer: object, version: str, *, has_agents: bool) -> str | None:
@@ -273,15 +274,15 @@ def _decision_fault(answer: object, version: str, *, has_agents: bool) -> str | 
     mode: object = answer.mode
     reasons: object = answer.reasons
     if mode not in get_args(RouteMode):
-        fault = f"mode must be 'single' or 'team', got {mode!r:.100}"
+        fault = f"mode must be 'single' or 'team', got {shown(mode)}"
     elif mode == "single" and not has_agents:
         fault = "mode 'single' needs an agent, and the roster is empty"
     elif answer.router_version != version:
-        fault = f"router_version must be {version!r}, got {answer.router_version!r:.100}"
+        fault = f"router_version must be {version!r}, got {shown(answer.router_version)}"
     elif not isinstance(reasons, tuple | list) or not all(isinstance(reason, str) for reason in reasons):
-        fault = f"reasons must be a list of texts, got {reasons!r:.100}"
+        fault = f"reasons must be a list of texts, got {shown(reasons)}"
     elif not _is_confidence(answer.confidence):
-        fault = f"confidence must be a number from 0 to 1 or None, got {answer.confidence!r:.100}"
+        fault = f"confidence must be a number from 0 to 1 or None, got {shown(answer.confidence)}"
     else:
         return None
     return fault

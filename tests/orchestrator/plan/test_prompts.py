@@ -75,14 +75,8 @@ def test_the_size_of_the_roster_does_not_depend_on_prompts() -> None:
 
 @proves("PLN-10")
 def test_capabilities_are_listed_where_agents_declare_them() -> None:
-    class Declared:
-        name = "a"
-        model = description = system_prompt = None
-        capabilities = ("law", " ", *map(str, range(30)))
-        cost_tier = "low"
-        grants = AgentConfig("a").grants
-
-    (entry,) = roster_manifest([Declared()])  # type: ignore[list-item]
+    declared = AgentConfig("a", capabilities=("law", " ", *map(str, range(30))), cost_tier="low")
+    (entry,) = roster_manifest([declared])
     assert entry["capabilities"] == ["law", *map(str, range(19))]
     assert entry["cost_tier"] == "low"
 
@@ -194,5 +188,7 @@ def test_a_config_may_be_a_mapping_and_hides_its_key() -> None:
     assert as_coordinator_config(None) == CoordinatorConfig()
     assert "KEY" not in repr(config)
     assert "model='m'" in repr(config)
-    with pytest.raises(ConfigurationError, match="coordinator must be a CoordinatorConfig or a mapping, got 'm'"):
+    with pytest.raises(
+        ConfigurationError, match="coordinator must be a CoordinatorConfig or a mapping with its fields, got 'm'"
+    ):
         as_coordinator_config("m")

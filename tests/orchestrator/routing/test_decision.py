@@ -407,3 +407,4 @@ def test_what_agents_may_do_is_read_from_their_tools() -> None:
     assert uses_consequential_tools([plain, armed])
     assert not uses_consequential_tools([armed.replace(disallowed_tools=["send"])])
     assert permission_boundaries([plain, armed]) == (None, None)
+    assert permission_boundaries([plain.replace(permission_boundary="prod"), armed]) == ("prod", None)

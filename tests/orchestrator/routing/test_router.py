@@ -20,6 +20,7 @@ from openmultiagent.orchestrator import (
     RoutingDecision,
 )
 from openmultiagent.orchestrator._routing import RoutingDeadline, ask_router, check_router, roster_summary
+from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 
 ALPHA = RosterSummaryEntry("alpha")
@@ -340,3 +341,10 @@ def test_a_router_or_none_is_given() -> None:
     router = DeterministicRouter()
     assert check_router(router) is router
     assert check_router(None) is None
+
+
+@proves("ROU-4")
+def test_a_router_sees_what_agents_declare_of_themselves() -> None:
+    agent = AgentConfig("a", adapter=ScriptedAdapter([]), cost_tier="high", latency_class="slow", capabilities=["law"])
+    (entry,) = roster_summary([agent])
+    assert (entry.cost_tier, entry.latency_class, entry.capabilities) == ("high", "slow", ("law",))
