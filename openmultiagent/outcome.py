@@ -11,7 +11,8 @@ import asyncio
 import copy
 import json
 import math
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, replace
 from functools import partial
 from typing import Any, Final, Generic, Literal, get_args
@@ -32,7 +33,7 @@ from .errors import (
     TokenBudgetExceededError,
 )
 from .identity import MetadataValue, RunIdentity, RunLink, copy_metadata
-from .messages import LLMMessage, coerce_messages, copy_messages, replace_lone_surrogates
+from .messages import LLMMessage, UnreadMessages, coerce_messages, copy_messages, replace_lone_surrogates
 from .redaction import redact_sensitive_text
 from .usage import TokenUsage, UsageEntry
 
@@ -50,6 +51,7 @@ __all__ = [
     "describe_error",
     "identity_dict",
     "is_retryable_error",
+    "joined_messages",
     "plain_data",
     "read_identity",
     "read_status",
@@ -166,7 +168,10 @@ class AgentRunResult(Generic[T]):
     structured: T | None = None
     """The answer as the type that was asked for."""
     messages: list[LLMMessage] = field(default_factory=list)
-    """The messages that this run produced: assistant turns and tool results, also of a failed run."""
+    """The messages that this run produced: assistant turns and tool results, also of a failed run.
+
+    Every holder of a result has its own, copied when they are first read.
+    """
     token_usage: TokenUsage = field(default_factory=TokenUsage)
     """All model calls of the run together."""
     usage_report: tuple[UsageEntry, ...] = ()
@@ -191,6 +196,7 @@ class AgentRunResult(Generic[T]):
         Args:
             changes: Field values by name.
         """
+        changes.setdefault("messages", _held.__get__(self))  # which does not read them
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -234,7 +240,7 @@ class AgentRunResult(Generic[T]):
             raise ConfigurationError(f"the record of a result cannot be read: {describe_error(error)}") from None
 
     def __copy__(self) -> AgentRunResult[T]:
-        return replace(self)
+        return self.replace()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AgentRunResult[T]:
         return copy_result(self)
@@ -244,6 +250,38 @@ class AgentRunResult(Generic[T]):
         if not can_pickle(state["error"]):
             state["error"] = None  # error_info still says what happened
         return _remake, (type(self), state)
+
+
+_held: Any = AgentRunResult.__dict__["messages"]
+_READING = threading.Lock()
+
+
+def _own_messages(result: AgentRunResult[Any]) -> Any:
+    held = _held.__get__(result)
+    if type(held) is UnreadMessages:
+        with _READING:  # two threads must not come to hold different lists
+            held = _held.__get__(result)
+            if type(held) is UnreadMessages:
+                held = held.copy()
+                _held.__set__(result, held)
+    return held
+
+
+# Over the slot of the same name: most of those who are handed a result never look at its messages.
+setattr(AgentRunResult, "messages", property(_own_messages, _held.__set__))  # noqa: B010 - a field for type checkers
+
+
+def joined_messages(results: Iterable[AgentRunResult[Any]]) -> Any:
+    """Return the messages of results, one after the other, as those of a result of its own.
+
+    Args:
+        results: Any number; they are left as they are.
+    """
+    messages: list[LLMMessage] = []
+    for result in results:
+        held = _held.__get__(result)
+        messages += held.shared if type(held) is UnreadMessages else copy_messages(held)
+    return UnreadMessages(messages)
 
 
 def _remake(cls: type[AgentRunResult[Any]], state: dict[str, Any]) -> AgentRunResult[Any]:
@@ -352,7 +390,7 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
     Args:
         result: The result to copy.
     """
-    structured, calls = result.structured, result.tool_calls
+    structured, calls, messages = result.structured, result.tool_calls, _held.__get__(result)
     # `replace` takes several times as long, and everybody who looks at a run is given a copy.
     make: Callable[..., AgentRunResult[T]] = AgentRunResult
     if type(result) is not AgentRunResult:
@@ -363,7 +401,7 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         stop_reason=result.stop_reason,
         output=result.output,
         structured=None if structured is None else copy.deepcopy(structured),
-        messages=copy_messages(result.messages),
+        messages=messages if type(messages) is UnreadMessages else copy_messages(messages),
         token_usage=result.token_usage,
         usage_report=result.usage_report,
         tool_calls=tuple([replace(call, input=copy.deepcopy(call.input)) for call in calls]) if calls else (),

@@ -25,7 +25,7 @@ from ..errors import (
     StructuredOutputValidationError,
 )
 from ..identity import copy_metadata
-from ..messages import LLMMessage, copy_messages
+from ..messages import LLMMessage
 from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure
 from ..tools import OpenToolsets, Tool
 from ._config import AgentConfig
@@ -112,7 +112,8 @@ class _Run:
     async def within_limits(self) -> Result:
         error: Exception | None = None
         is_over = False
-        timeout, seconds = self.config.timeout, self.environment.budget.seconds_left()
+        timeout, scope = self.config.timeout, self.environment.budget
+        seconds = scope.seconds_left() if scope.is_limited else None
         is_budget = seconds is not None and (timeout is None or seconds <= timeout)
         limit = seconds if is_budget else timeout
         if limit is None:
@@ -180,7 +181,8 @@ def _kind_of(error: Exception, runner: AgentRunner | None) -> ErrorKind | None:
 
 
 def _finished(progress: RunProgress, environment: RunEnvironment) -> Result:
-    overrun = environment.budget.overrun()
+    scope = environment.budget
+    overrun = scope.overrun() if scope.is_limited else None
     if overrun is not None:
         return _failed(progress, environment, overrun, None, None)
     return _result(progress, environment, status=_OK, stop_reason=progress.stop_reason)
@@ -236,8 +238,7 @@ def _result(
         stop_reason=stop_reason,
         output=progress.output(),
         structured=progress.structured if status.code == "ok" else None,
-        # Events of a stream may still be read when the caller has changed its result; nobody else holds the messages.
-        messages=progress.produced() if environment.sink is None else copy_messages(progress.produced()),
+        messages=progress.produced(),
         token_usage=environment.budget.usage,
         usage_report=environment.budget.usage_report(),
         tool_calls=tuple(progress.records),

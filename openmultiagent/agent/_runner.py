@@ -114,7 +114,7 @@ class AgentRunner:
             progress.turns += 1
             turn = None if self._environment.sink is None else self._new_turn(self._environment.sink)
             calls = await self._ask(turn, self._options, self._environment.phase)
-            over = scope.overrun() is not None
+            over = scope.is_limited and scope.overrun() is not None
             warning = None if over or self._loops is None else await self._loop_warning(self._loops, calls, turn)
             if progress.stop_reason == "loop":
                 progress.close(_IN_A_LOOP)

@@ -45,10 +45,10 @@ class BudgetScope:
     """
 
     __slots__ = (
-        "_is_limited",
         "_tallies",
         "cost",
         "estimate_cost",
+        "is_limited",
         "limits",
         "mode",
         "name",
@@ -93,8 +93,8 @@ class BudgetScope:
         """When the clock of this scope was started, in ``time.monotonic()``."""
         self._tallies: dict[CostEstimateContext, tuple[TokenUsage, float, int]] = {}
         """What the calls of one kind have used so far: tokens, cost, and how many there were."""
-        # Asked before every call, so answered without walking up the tree.
-        self._is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent._is_limited)  # noqa: SLF001 - its own class
+        self.is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent.is_limited)
+        """Whether there is a limit here or above: asked before every call, so kept."""
         holds = self.limits.tokens is not None or self.limits.cost is not None
         self.reserves: bool = (self.mode == "hard" and holds) or (parent is not None and parent.reserves)
         """Whether calls have to be made by ``reserve``: hard mode, with a token or cost limit here or above."""
@@ -172,9 +172,12 @@ class BudgetScope:
             CostBudgetExceededError: As ``check``.
             LimitExceededError: As ``check``.
         """
-        if self._is_limited:
+        if self.is_limited:
             self.check()
-        self._count_request(1)
+        scope: BudgetScope | None = self
+        while scope is not None:
+            scope.requests += 1
+            scope = scope.parent
         return PendingCall(self, context, 0, 0.0, None)
 
     def reserve(
@@ -213,7 +216,7 @@ class BudgetScope:
 
     def begin_tool_call(self) -> LimitExceededError | None:
         """Count one more tool call, or return why there may be none."""
-        if self._is_limited:
+        if self.is_limited:
             for scope in self._lineage():
                 limit = scope.limits.tool_calls
                 if limit is not None and scope.tool_calls >= limit:
@@ -234,7 +237,7 @@ class BudgetScope:
 
     def remaining(self) -> Remaining:
         """Return what is left, here and in all ancestors; never below zero, None where nothing limits it."""
-        if not self._is_limited:
+        if not self.is_limited:
             return _NOTHING_LIMITED
         lineage = self._lineage()
         return Remaining(
@@ -247,7 +250,7 @@ class BudgetScope:
 
     def seconds_left(self) -> float | None:
         """Return what ``remaining`` says about seconds."""
-        if not self._is_limited:
+        if not self.is_limited:
             return None
         left: float | None = None
         scope: BudgetScope | None = self
@@ -267,7 +270,7 @@ class BudgetScope:
             CostBudgetExceededError: The same for cost.
             LimitExceededError: The same for model calls and time.
         """
-        if not self._is_limited:
+        if not self.is_limited:
             return  # the common case, asked before every model call
         for scope in self._lineage():
             limits = scope.limits
@@ -329,7 +332,8 @@ class BudgetScope:
     def _book(self, context: CostEstimateContext, usage: TokenUsage, cost: float) -> None:
         scope: BudgetScope | None = self
         while scope is not None:
-            scope.usage = scope.usage + usage
+            # A sum with nothing is the other, as `+` knows itself, but only after two calls.
+            scope.usage = usage if scope.usage is NO_USAGE else scope.usage + usage
             scope.cost += cost
             tallies = scope._tallies  # noqa: SLF001 - its own class
             tally = tallies.get(context)

@@ -176,7 +176,8 @@ class OpenMultiAgent(TeamEntry):
             ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
         """
         own = _limits(max_token_budget, max_cost_budget, limits)
-        check_cancel(cancel)
+        if cancel is not None:
+            check_cancel(cancel)
         agent, call = self._prepare(config, input, run_id, metadata, own, egress_policy)
         bus = self._machinery.progress.bus(call.identity.run_id)
         return execute(self._machinery, call, agent, bus, cancel=cancel)
@@ -316,7 +317,9 @@ class OpenMultiAgent(TeamEntry):
         own: Limits | None,
         egress_policy: EgressPolicy | Mapping[str, Any] | None,
     ) -> tuple[AgentConfig[T], RunCall]:
-        agent = self._completed(AgentConfig.of(config), normalize_egress_policy(egress_policy))
+        # What most calls do not pass is looked at here, since each call of a function has its price.
+        agent: AgentConfig[T] = config if type(config) is AgentConfig else AgentConfig.of(config)
+        agent = self._completed(agent, None if egress_policy is None else normalize_egress_policy(egress_policy))
         source = prepare_run_input(input)
         run_id, trace_id, span_id = new_ids(None if run_id is None else validate_run_id(run_id))
         limits = self._limits
@@ -332,7 +335,7 @@ class OpenMultiAgent(TeamEntry):
             budget=BudgetScope(agent.name, limits, estimate_cost=self._estimate_cost, mode=self._budget_mode),
             source=source,
             config=agent,
-            metadata=validate_metadata(metadata),
+            metadata=None if metadata is None else validate_metadata(metadata),
             trace_ids=TraceIds(trace_id, span_id),
         )
         return agent, call

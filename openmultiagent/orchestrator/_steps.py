@@ -64,7 +64,8 @@ class RunSteps:
         """
         bus = self._bus
         if bus.has_listeners:
-            bus.emit(AgentStarted(agent=call.name, payload=input_payload(call.source), copy=copy_input_payload))
+            payload, is_prompt = input_payload(call.source), call.source.prompt is not None
+            bus.emit(AgentStarted(agent=call.name, payload=payload, copy=copy_input_payload, is_own=is_prompt))
         else:
             bus.skip()
         call.budget.start()
@@ -77,7 +78,8 @@ class RunSteps:
             else:
                 if self._has_middleware:
                     result = _own_result(call, result)
-            result = self._within_budget(call, result)
+            if call.budget.is_limited or result.error is not None:
+                result = self._within_budget(call, result)
             return result
         finally:
             if bus.has_listeners:

@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from .._shown import shown
 from ..identity import RunIdentity
-from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StatusCode, StopReason, classify_failure
+from ..outcome import (
+    AgentRunResult,
+    ErrorInfo,
+    ErrorKind,
+    RunStatus,
+    StatusCode,
+    StopReason,
+    classify_failure,
+    joined_messages,
+)
 from ..redaction import redact_sensitive_text
 from ..usage import NO_USAGE, UsageEntry
 from ._task import Task
@@ -115,7 +124,7 @@ def merge_agent_results(results: Sequence[AgentRunResult[Any]]) -> AgentRunResul
     return telling.replace(
         output=_SEPARATOR.join(result.output for result in results if result.output),
         structured=structured[-1] if structured else None,
-        messages=[message for result in results for message in result.messages],
+        messages=joined_messages(results),
         token_usage=sum((result.token_usage for result in results), NO_USAGE),
         usage_report=merge_usage_reports(entry for result in results for entry in result.usage_report),
         tool_calls=tuple(call for result in results for call in result.tool_calls),
