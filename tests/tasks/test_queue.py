@@ -472,7 +472,7 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     ("snapshot", "text"),
     [
         ([], "must be a mapping"),
-        ({"version": 2, "tasks": []}, "version 1"),
+        ({"version": 3, "tasks": []}, "version 1 or 2"),
         ({"version": 1}, "list of tasks"),
         ({"version": 1, "tasks": [3]}, r"tasks\[0\] must be a mapping"),
         (changed(lambda s: s["tasks"].append(s["tasks"][0])), "two tasks of one id"),
