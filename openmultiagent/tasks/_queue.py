@@ -125,7 +125,8 @@ class TaskQueue(TaskStates):
             if task.status in _TOLD:
                 self._note(_TOLD[task.status], task)
         self._ready = None
-        self._note_completion()
+        if held:  # otherwise it was told in its time
+            self._note_completion()
         self._tell()
 
     def withdraw_plan_revision(self, revision: PlanRevision) -> None:
@@ -144,7 +145,8 @@ class TaskQueue(TaskStates):
         tasks = {key: task for key, task in self._tasks.items() if key not in added}
         for key, before in draft.before.items():
             tasks[key] = undone(tasks[key], before, draft.after[key])
-        back = [key for key in self._held if key in tasks]
+        held = self._held
+        back = [key for key in held if key in tasks]
         for key in back:  # what it waited for may have ended meanwhile
             waits = any(each not in tasks or tasks[each].status != "completed" for each in tasks[key].depends_on)
             status: TaskStatus = "blocked" if waits else "pending"
@@ -156,7 +158,8 @@ class TaskQueue(TaskStates):
             if task.status == "pending" and draft.before[key].status == "blocked":
                 self._note("task:ready", task)
             self._fail_if_hopeless(key, now)
-        self._note_completion()
+        if held:
+            self._note_completion()
         self._tell()
 
     def _behind(self, task_ids: Iterable[str]) -> list[str]:

@@ -283,6 +283,18 @@ def test_all_is_told_even_if_all_ends_before_the_revision_is_published() -> None
     ]
 
 
+@proves("TSK-28")
+@pytest.mark.parametrize("is_published", [True, False])
+def test_the_end_of_all_tasks_is_told_once(is_published: bool) -> None:
+    queue = search()
+    told = record(queue)
+    revision = queue.apply_plan_patch(PlanPatch("r", retarget_pending=[PlanRetarget("free", "v")]), "search", DONE)
+    queue.skip_remaining("stopped")
+    assert told[-1] == "all:complete"
+    (queue.publish_plan_revision if is_published else queue.withdraw_plan_revision)(revision)
+    assert told.count("all:complete") == 1
+
+
 @proves("TSK-35")
 def test_a_withdrawn_revision_leaves_no_trace() -> None:
     queue = search()
