@@ -194,7 +194,8 @@ class TaskQueue(TaskStates):
         draft = self._draft
         if draft is None or draft.revision != revision:
             raise ConfigurationError(
-                f"{shown(revision, 80)} is not the plan revision that this queue is to publish or withdraw"
+                "this is not the plan revision that the queue is to publish or withdraw: either was done already, "
+                "or it is another queue's"
             )
         self._draft = None
         return draft
