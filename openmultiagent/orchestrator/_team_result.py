@@ -33,7 +33,7 @@ def team_result(run: GraphRun, *, goal: str | TaskInput | None = None, **fields:
     records = tuple(TaskExecutionRecord(task=task, metrics=run.metrics.get(task.id)) for task in tasks)
     results = {task.id: run.results[task.id] for task in tasks if task.id in run.results}
     forced = None if run.stop is None else RunStatus(run.stop.status, run.stop.reason[:256])
-    status = derive_run_status(results.values(), tasks, forced=forced)
+    status = derive_run_status(results, tasks, forced=forced)
     telling = _telling(run, status)
     made = TeamRunResult(
         success=status.code == "ok",
@@ -68,7 +68,11 @@ def _telling(run: GraphRun, status: RunStatus) -> tuple[ErrorInfo | None, BaseEx
         return None, None
     if run.stop is not None:
         return run.stop.error_info, run.stop.error
-    failed = [result for result in run.results.values() if not result.success]
+    failed = [
+        result
+        for task_id, result in run.results.items()
+        if not result.success and run.queue[task_id].recovered_by_revision is None
+    ]
     chosen = next((result for result in failed if result.status.code == status.code), failed[0] if failed else None)
     if chosen is not None:
         return chosen.error_info, chosen.error

@@ -5,7 +5,7 @@ Pure functions of results and tasks. Invariant: usage is neither lost nor counte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .._shown import shown
@@ -139,13 +139,13 @@ def _most_telling(results: Sequence[AgentRunResult[Any]]) -> AgentRunResult[Any]
 
 
 def derive_run_status(
-    results: Iterable[AgentRunResult[Any]], tasks: Iterable[Task], *, forced: RunStatus | None = None
+    results: Mapping[str, AgentRunResult[Any]], tasks: Iterable[Task], *, forced: RunStatus | None = None
 ) -> RunStatus:
     """Return how a run of tasks ended.
 
     Args:
-        results: The results of its tasks.
-        tasks: Its tasks.
+        results: The results of its tasks, by their ids.
+        tasks: Its tasks. What one came to that a plan revision makes up for does not count, nor does its result.
         forced: What ended it from outside its tasks, if anything did.
 
     Returns:
@@ -154,13 +154,15 @@ def derive_run_status(
     """
     if forced is not None:
         return forced
-    failed = [result for result in results if not result.success]
+    tasks = [*tasks]
+    recovered = {task.id for task in tasks if task.recovered_by_revision is not None}
+    failed = [result for task_id, result in results.items() if not result.success and task_id not in recovered]
     statuses: dict[StatusCode, RunStatus] = {result.status.code: result.status for result in reversed(failed)}
     for code in _FIRST:
         if code in statuses:
             return statuses[code]
     for task in tasks:
-        if task.status == "failed":
+        if task.status == "failed" and task.id not in recovered:
             return _error(f"task {shown(task.title, 80)} failed: {task.result or 'no reason given'}")
         if not task.is_terminal:
             return _error(f"task {shown(task.title, 80)} is {task.status}")

@@ -53,8 +53,8 @@ CATCH_ALL: dict[str, set[str]] = {
     "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
     "team._handlers": {"Handlers.tell"},  # users' functions
     "tasks._payloads": {"canonical_json"},  # the types of structured answers write themselves
-    "tasks._queue": {"TaskQueue._call"},  # users' handlers
     "tasks._retry": {"_attempt"},  # anybody's run: a failed attempt
+    "tasks._states": {"TaskStates._call"},  # users' handlers
     "receipt": {"build_execution_receipt"},  # results that somebody made
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
     "testing.conformance._stores": {"StoreCheck.__call__"},  # anybody's store

@@ -146,18 +146,29 @@ def task(status: str = "completed", text: str | None = None, **fields: Any) -> T
 def test_the_status_of_a_run(
     codes: list[StatusCode], statuses: list[str], code: StatusCode, message: str | None
 ) -> None:
-    status = derive_run_status(map(result, codes), map(task, statuses))
+    status = derive_run_status(dict(zip("abcd", map(result, codes), strict=False)), map(task, statuses))
     assert (status.code, status.message) == (code, message)
 
 
 @proves("TSK-61")
 def test_what_ended_a_run_from_outside_wins_and_texts_are_short_and_without_secrets() -> None:
     forced = RunStatus("rejected", "no")
-    assert derive_run_status([result("timeout")], [task("failed")], forced=forced) is forced
-    status = derive_run_status([], [task("failed", "api_key=abcdefghijkl; " + "y " * 500)])
+    assert derive_run_status({"a": result("timeout")}, [task("failed")], forced=forced) is forced
+    status = derive_run_status({}, [task("failed", "api_key=abcdefghijkl; " + "y " * 500)])
     assert "abcdefghijkl" not in str(status.message)
     assert len(status.message or "") == 256
-    assert derive_run_status([result("error", status=RunStatus("error"), output="why")], []).message == "why"
+    assert derive_run_status({"a": result("error", status=RunStatus("error"), output="why")}, []).message == "why"
+
+
+@proves("TSK-61")
+def test_what_a_revision_makes_up_for_does_not_count() -> None:
+    failed = task("failed", id="a").replace(recovered_by_revision=1)
+    for code in ("error", "timeout", "budget_exhausted"):
+        results = {"a": result(code), "b": result()}
+        assert derive_run_status(results, [failed, task(id="b")]) == RunStatus("ok")
+    assert derive_run_status(results | {"c": result("timeout")}, [failed, task("failed", id="c")]).code == "timeout"
+    assert derive_run_status({}, [failed, task("failed", id="c")]).code == "error"
+    assert derive_run_status({}, [failed.replace(status="in_progress")]).message == "task 'T' is in_progress"
 
 
 def metrics(duration: float, tokens: int = 0, retries: int = 0) -> TaskExecutionMetrics:
