@@ -203,13 +203,13 @@ class EventBus:
         "_idle",
         "_is_served",
         "_logged_dropped",
-        "_readers",
         "_sequence",
         "_served",
         "_subscriptions",
         "_working",
         "has_subscriptions",
         "needs_service",
+        "readers",
         "run_id",
     )
 
@@ -232,7 +232,8 @@ class EventBus:
             self._subscriptions = [_Subscription(item) for item in listeners]
             self.needs_service = True in known
         self._hub = hub
-        self._readers: Sized = () if hub is None else hub.readers
+        self.readers: Sized = () if hub is None else hub.readers
+        """The readers of the hub: a container that is empty while there are none."""
         self._sequence = 0
         self._closing: anyio.Event | None = None
         self._closed = False
@@ -245,7 +246,7 @@ class EventBus:
     @property
     def has_listeners(self) -> bool:
         """Whether anybody is told."""
-        return bool(self._subscriptions or self._readers)
+        return bool(self._subscriptions or self.readers)
 
     @property
     def dropped(self) -> int:
@@ -260,7 +261,7 @@ class EventBus:
         """
         self._sequence += 1
         event.run_id, event.sequence = self.run_id, self._sequence
-        has_readers = bool(self._readers)
+        has_readers = bool(self.readers)
         is_alone = len(self._subscriptions) == 1 and not has_readers
         for subscription in self._subscriptions:
             if subscription.failed:
@@ -287,7 +288,7 @@ class EventBus:
             self._closing.set()
         if self._is_served:  # the service was cancelled, and more came
             self._drop_what_waits()
-        if self._hub is not None and self._readers:
+        if self._hub is not None and self.readers:
             self._hub.end(self.run_id)
 
     async def serve(self, grace: float | None = None) -> None:

@@ -53,11 +53,14 @@ async def execute_agent(
         environment: The run's surroundings.
         owner: Lends the adapter; the run closes it at its end unless the owner keeps it.
     """
-    try:
-        lease = lease_adapter(config, owner)
-    except PolicyError as error:
-        return failed_result(environment, error)
-    run = _Run(config, messages, environment, lease.adapter)
+    adapter, lease = config.adapter, None
+    if adapter is None or config.egress_policy is not None:
+        try:
+            lease = lease_adapter(config, owner)
+        except PolicyError as error:
+            return failed_result(environment, error)
+        adapter = lease.adapter
+    run = _Run(config, messages, environment, adapter)
     cancel = environment.cancel
     try:
         work = run.within_limits if config.before_run is None and config.after_run is None else run.with_hooks
@@ -72,7 +75,7 @@ async def execute_agent(
             if run.toolsets is not None:
                 await run.toolsets.aclose()
         finally:
-            if lease.owned:
+            if lease is not None and lease.owned:
                 await lease.aclose()
     # Only the token's scope swallows a cancellation, and so leads here.
     await run.tell_closed()

@@ -101,7 +101,7 @@ class ModelSeam:
         if scope.reserves:
             pending, call = self._reserved(call)
         else:
-            pending = scope.begin(self.pricing(call))
+            pending = scope.begin(_pricing(call.agent, call.source_options.model, self._adapter.name, call.phase))
         was_sent, usage, context = True, None, None
         try:
             response = await (self._traced(call) if self._environment.model_tracing else self._timed(call))

@@ -17,7 +17,6 @@ from ..messages import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    UnreadMessages,
 )
 from ..outcome import StopReason, ToolCallRecord
 
@@ -141,7 +140,7 @@ class RunProgress:
 
     def produced(self) -> Any:
         """Return the messages that the run has added to its input, for a result that copies them when it is read."""
-        return UnreadMessages(self.conversation[self._input_length :])
+        return self.conversation.unread(self._input_length)
 
     def output(self) -> str:
         """Return the text of the last assistant turn, without its reasoning."""

@@ -22,7 +22,7 @@ from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
 from ..tracing import Tracing, TracingSteps
 from ._progress import Progress
-from ._steps import RunSteps, copy_middleware_result
+from ._steps import copy_middleware_result, run_around
 from ._stopping import MiddlewareStop, stopped_agent
 
 __all__ = ["Machinery", "enclose", "execute"]
@@ -70,8 +70,8 @@ async def execute(
     operation: RunNext = partial(core.run, call)
     if machinery.middleware:
         operation = _with_user_middleware(machinery, core, call, cancel)
-    steps = RunSteps(bus, core.environment, has_middleware=bool(machinery.middleware))
-    return await enclose(machinery, call, bus, partial(steps.around, call, operation), tracing)
+    run = partial(run_around, bus, core.environment, call, operation, bool(machinery.middleware))
+    return await enclose(machinery, call, bus, run, tracing)
 
 
 async def enclose(

@@ -1,6 +1,6 @@
 """The steps around a run of tasks or of a team: its budget, and what keeps a user's middleware from hurting it.
 
-They do for these runs what ``RunSteps`` does for a single agent's.
+They do for these runs what ``run_around`` does for a single agent's.
 """
 
 from __future__ import annotations

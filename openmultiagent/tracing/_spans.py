@@ -104,7 +104,8 @@ class Tracing:
         """Return the steps of a run that starts now; those that measure are among them if anybody measures."""
         metrics = self._metrics
         if not metrics.is_active:
-            if not self.is_active:
+            # `is_active` asks the first again; what a run without tracing asks for must cost it next to nothing.
+            if (self._provider is None and self._global.is_unset) or not self.is_active:
                 return _UNTRACED
             return TracingSteps((self.run,), (self.chat,), (self.execute_tool,))
         return TracingSteps(

@@ -47,7 +47,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._team_steps": {"TeamSteps.guard"},  # users' middleware
     "orchestrator._routing._decision": {"_profiled"},  # users' profilers
     "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
-    "orchestrator._steps": {"RunSteps.around"},  # users' middleware
+    "orchestrator._steps": {"run_around"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
     "outcome": {"_attribute", "_text", "can_pickle"},  # foreign exceptions describe and pickle themselves
     "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
