@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
-from ._record import record
+from ._record import maker, record
 from .errors import (
     AdapterError,
     ConfigurationError,
@@ -52,6 +52,7 @@ __all__ = [
     "identity_dict",
     "is_retryable_error",
     "joined_messages",
+    "make_result",
     "plain_data",
     "read_identity",
     "read_status",
@@ -252,6 +253,9 @@ class AgentRunResult(Generic[T]):
         return _remake, (type(self), state)
 
 
+make_result: Callable[..., AgentRunResult[Any]] = maker(AgentRunResult)
+"""Makes a result of all its fields; everybody who looks at a run is given one."""
+
 _held: Any = AgentRunResult.__dict__["messages"]
 _READING = threading.Lock()
 
@@ -391,8 +395,7 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         result: The result to copy.
     """
     structured, calls, messages = result.structured, result.tool_calls, _held.__get__(result)
-    # `replace` takes several times as long, and everybody who looks at a run is given a copy.
-    make: Callable[..., AgentRunResult[T]] = AgentRunResult
+    make = make_result
     if type(result) is not AgentRunResult:
         make = partial(replace, result)
     return make(

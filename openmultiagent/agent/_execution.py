@@ -26,7 +26,7 @@ from ..errors import (
 )
 from ..identity import copy_metadata
 from ..messages import LLMMessage
-from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure
+from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure, make_result
 from ..tools import OpenToolsets, Tool
 from ._config import AgentConfig
 from ._environment import RunEnvironment, lease_adapter
@@ -235,7 +235,7 @@ def _result(
     error_info: ErrorInfo | None = None,
     error: Exception | None = None,
 ) -> Result:
-    return AgentRunResult(
+    return make_result(
         success=status.code == "ok",
         status=status,
         stop_reason=stop_reason,

@@ -66,7 +66,6 @@ class BudgetScope:
         self,
         name: str,
         limits: Limits | None = None,
-        *,
         parent: BudgetScope | None = None,
         estimate_cost: CostEstimator | None = None,
         mode: BudgetMode = "soft",

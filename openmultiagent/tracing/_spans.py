@@ -337,16 +337,15 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
 
 def _end_run(span: Span, result: AgentRunResult[Any]) -> None:
     usage = result.token_usage
-    span.set_attributes(
-        {
-            names.STATUS: result.status.code,
-            names.TOTAL_INPUT: usage.input_tokens,
-            names.TOTAL_OUTPUT: usage.output_tokens,
-            names.UNKNOWN_CALLS: usage.unknown_calls,
-        }
-    )
+    attributes: dict[str, Any] = {
+        names.STATUS: result.status.code,
+        names.TOTAL_INPUT: usage.input_tokens,
+        names.TOTAL_OUTPUT: usage.output_tokens,
+        names.UNKNOWN_CALLS: usage.unknown_calls,
+    }
     if isinstance(result, AgentRunResult):
-        span.set_attribute(names.STOP_REASON, result.stop_reason)
+        attributes[names.STOP_REASON] = result.stop_reason
+    span.set_attributes(attributes)
     cause = run_error_type(result)
     if cause is not None:
         span.set_attribute(names.ERROR_TYPE, cause)
