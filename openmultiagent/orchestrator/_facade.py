@@ -61,7 +61,7 @@ class OpenMultiAgent(TeamEntry):
         limits: The most that a run may use of anything: tokens, cost, model calls, tool calls, seconds.
         budget_mode: ``soft`` looks at the limits before each model call; ``hard`` also holds the most that the call may
             use, so that no limit on tokens or cost is exceeded.
-        estimate_cost: Prices one model call: ``(usage, context) -> float``.
+        estimate_cost: Prices one model call: ``(usage, context) -> float``, plain or async.
         on_progress: Told of every progress event; plain or async.
         listeners: Further ones.
         middleware: Advice around runs: ``async def step(call, call_next)``, ``await call_next()``; first is outermost.

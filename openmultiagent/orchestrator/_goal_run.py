@@ -7,7 +7,7 @@ ended the run; its ``agent_start`` has an ``agent_complete`` on every path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -165,34 +165,23 @@ class GoalRun:
             budget=RoutingBudget(left.tokens, left.cost) if has_ceiling else None,
             cancel=crew.cancel,
         )
-        outcome = await self._decided(context, agents)
-        if outcome is None:
-            if crew.cancel is not None and crew.cancel.cancelled:
-                return self._stopped(cancelled_stop(crew.cancel))
-            error = crew.call.budget.out_of_time()
-            crew.inner.tell_overrun(error, ROUTER)
-            return self._failed(error)
-        self.decision = outcome
-        return self._charged(outcome)
-
-    async def _decided(self, context: RoutingContext, agents: Sequence[AgentConfig]) -> RoutingDecision | None:
-        """Return the decision; None when the run was cancelled meanwhile, or has no time left."""
-        setup, cancel = self.setup, self.crew.cancel
-        found: list[RoutingDecision] = []
-        seconds = self.crew.call.budget.remaining().seconds
         # Both scopes swallow their cancellation.
-        with nullcontext() if cancel is None else cancel.scope(), anyio.move_on_after(seconds):
-            found.append(
-                await decide_route(
-                    context,
-                    router=setup.router,
-                    config=setup.routing,
-                    make_profiler=self._profiler,
-                    consequential=uses_consequential_tools(agents),
-                    boundaries=permission_boundaries(agents),
-                )
+        scope = nullcontext() if crew.cancel is None else crew.cancel.scope()
+        with scope, anyio.move_on_after(crew.call.budget.remaining().seconds):
+            self.decision = await decide_route(
+                context,
+                router=setup.router,
+                config=setup.routing,
+                make_profiler=self._profiler,
+                consequential=uses_consequential_tools(agents),
+                boundaries=permission_boundaries(agents),
             )
-        return found[0] if found else None
+            return await self._charged(self.decision)
+        if crew.cancel is not None and crew.cancel.cancelled:
+            return self._stopped(cancelled_stop(crew.cancel))
+        error = crew.call.budget.out_of_time()
+        crew.inner.tell_overrun(error, ROUTER)
+        return self._failed(error)
 
     def _profiler(self) -> TaskProfiler:
         setup, routing, owner = self.setup, self.setup.routing, self.crew.inner.adapters
@@ -206,7 +195,7 @@ class GoalRun:
         model = routing.model if routing.adapter is not None else config.model
         return LLMTaskProfiler(ProfilerAdapter(config, owner, self.crew.call.budget), model=model)
 
-    def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
+    async def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
         """Charge what the decision used, and end the run if a budget has no room for it, or a declaration is needed."""
         assessment = outcome.assessment
         if assessment is None:
@@ -215,7 +204,9 @@ class GoalRun:
         if not self._is_charged and (assessment.profiler_version != "none" or assessment.usage is not None):
             context = CostEstimateContext(ROUTER, assessment.model or "", assessment.provider or "", "routing")
             try:
-                budget.child(ROUTER).begin(context).settle(assessment.usage)
+                unpriced = budget.child(ROUTER).begin(context).settle(assessment.usage)
+                if unpriced is not None:
+                    await unpriced
             except OpenMultiAgentError as error:  # no room for it, or no price
                 return self._failed(error)
         overrun = budget.overrun()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from ..adapters import AdapterOwner, LLMChatOptions, LLMResponse
@@ -46,7 +46,9 @@ class ProfilerAdapter:
         """
         lease = lease_adapter(self._config, self._owner)
         try:
-            pending, was_sent, usage = self._pending(messages, options), True, None
+            reserved = self._pending(messages, options)
+            pending = reserved if isinstance(reserved, PendingCall) else await reserved
+            was_sent, usage, unpriced = True, None, None
             try:
                 response = await lease.adapter.chat(messages, options)
                 usage = response.usage
@@ -56,15 +58,17 @@ class ProfilerAdapter:
             finally:
                 # In `finally`: a call that failed or was cancelled has been paid for all the same.
                 if was_sent:
-                    pending.settle(usage)
+                    unpriced = pending.settle(usage)
                 else:
                     pending.withdraw()
+            if unpriced is not None:
+                await unpriced
             return response
         finally:
             if lease.owned:
                 await lease.aclose()
 
-    def _pending(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> PendingCall:
+    def _pending(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> PendingCall | Awaitable[PendingCall]:
         budget = self._budget.child(ROUTER)
         context = CostEstimateContext(ROUTER, options.model, self.name, "routing")
         if not budget.reserves:
