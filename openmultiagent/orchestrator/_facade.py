@@ -29,6 +29,7 @@ from ..messages import AgentRunInput, prepare_run_input
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner, check_preset, default_preset
 from ..tracing import TraceContent, Tracing
+from ._activity import OrchestratorStatus
 from ._event_stream import EventStream
 from ._execute import Machinery, execute
 from ._lifetime import Lifetime
@@ -281,6 +282,13 @@ class OpenMultiAgent(TeamEntry):
             run_id: Only those of the run with this id, which need not have begun; it ends with that run's last event.
         """
         return self._machinery.progress.stream(run_id)
+
+    def get_status(self) -> OrchestratorStatus:
+        """Return what the orchestrator is doing, and has done, at this moment; from any thread."""
+        activity = self._machinery.activity
+        return OrchestratorStatus(
+            teams=len(self._teams), active_agents=activity.active, completed_tasks=activity.completed
+        )
 
     async def aclose(self) -> None:
         """Judge what is queued for evaluation, at most ten seconds, and close what is kept.

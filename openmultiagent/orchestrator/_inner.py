@@ -106,7 +106,11 @@ class InnerRuns:
             for step in reversed(self._around):
                 operation = partial(step, inner, operation)
         budget.start()
-        result = await operation()
+        self._machinery.activity.begin()
+        try:
+            result = await operation()
+        finally:
+            self._machinery.activity.end()
         if result.error is not None:
             self.tell_overrun(result.error, config.name, task)
         overrun = call.budget.overrun()

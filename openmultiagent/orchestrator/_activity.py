@@ -1,0 +1,58 @@
+"""What an orchestrator is doing, and has done, as numbers."""
+
+from __future__ import annotations
+
+import threading
+
+from .._record import record
+from ..outcome import AgentRunResult
+from ..tasks import TeamRunResult
+
+__all__ = ["Activity", "OrchestratorStatus"]
+
+
+@record(kw_only=True)
+class OrchestratorStatus:
+    """What ``OpenMultiAgent.get_status`` saw at one moment."""
+
+    teams: int
+    """Teams that ``create_team`` keeps."""
+    active_agents: int
+    """Runs of agents that are going on: single agents, coordinators, workers, and those that were delegated to."""
+    completed_tasks: int
+    """Single agents that succeeded, and completed tasks of runs of teams, tasks and plans, each when its run ended."""
+
+
+class Activity:
+    """Counts the runs of one orchestrator, in whatever threads they go on."""
+
+    __slots__ = ("_lock", "active", "completed")
+
+    def __init__(self) -> None:
+        # Reentrant: the end of a run that was dropped may be told from inside the garbage collector.
+        self._lock = threading.RLock()
+        self.active = 0
+        self.completed = 0
+
+    def begin(self) -> None:
+        """Say that an agent begins."""
+        with self._lock:
+            self.active += 1
+
+    def end(self) -> None:
+        """Say that it has ended, in whatever way."""
+        with self._lock:
+            self.active -= 1
+
+    def count(self, result: AgentRunResult | TeamRunResult) -> None:
+        """Add what the run of an entry point has completed.
+
+        Args:
+            result: What the run came to.
+        """
+        if isinstance(result, TeamRunResult):
+            completed = sum(task.status == "completed" for task in result.tasks)
+        else:
+            completed = int(result.success)
+        with self._lock:
+            self.completed += completed
