@@ -7,7 +7,7 @@ ended the run; its ``agent_start`` has an ``agent_complete`` on every path.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -69,6 +69,7 @@ from ._routing import (
     ExecutionRouter,
     ExecutionRoutingConfig,
     LLMTaskProfiler,
+    RoutingAssessment,
     RoutingBudget,
     RoutingContext,
     RoutingDecision,
@@ -175,6 +176,7 @@ class GoalRun:
                 make_profiler=self._profiler,
                 consequential=uses_consequential_tools(agents),
                 boundaries=permission_boundaries(agents),
+                around=self._traced_profile,
             )
             return await self._charged(self.decision)
         if crew.cancel is not None and crew.cancel.cancelled:
@@ -182,6 +184,20 @@ class GoalRun:
         error = crew.call.budget.out_of_time()
         crew.inner.tell_overrun(error, ROUTER)
         return self._failed(error)
+
+    async def _traced_profile(self, profiled: Callable[[], Awaitable[RoutingAssessment]]) -> RoutingAssessment:
+        tracing, threshold = self.crew.tracing, self.setup.routing.confidence_threshold
+        with tracing.profile(self.crew.call.identity.run_id, threshold) as span:
+            assessment = await profiled()
+            tracing.end_profile(
+                span,
+                version=assessment.profiler_version,
+                outcome=assessment.outcome,
+                confidence=None if assessment.profile is None else assessment.profile.confidence,
+                fault=assessment.fallback_code,
+                usage=assessment.usage,
+            )
+            return assessment
 
     def _profiler(self) -> TaskProfiler:
         setup, routing, owner = self.setup, self.setup.routing, self.crew.inner.adapters
@@ -193,7 +209,7 @@ class GoalRun:
             config = setup.complete(config if routing.model is None else config.replace(model=routing.model))
         self._is_charged = True
         model = routing.model if routing.adapter is not None else config.model
-        return LLMTaskProfiler(ProfilerAdapter(config, owner, self.crew.call.budget), model=model)
+        return LLMTaskProfiler(ProfilerAdapter(config, self.crew.inner, self.crew.call.budget), model=model)
 
     async def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
         """Charge what the decision used, and end the run if a budget has no room for it, or a declaration is needed."""

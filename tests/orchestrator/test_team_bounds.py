@@ -19,6 +19,7 @@ from openmultiagent import (
     EgressPolicyError,
     LLMMessage,
     LLMServerError,
+    ModelCall,
     OpenMultiAgent,
     RunCall,
     Task,
@@ -26,8 +27,9 @@ from openmultiagent import (
     TeamRunResult,
     TokenUsage,
 )
-from openmultiagent.adapters import LLMChatOptions, LLMResponse
-from openmultiagent.orchestrator import RoutingContext, RoutingDecision
+from openmultiagent.adapters import LLMChatOptions, LLMResponse, ModelNext
+from openmultiagent.budget import CostEstimateContext
+from openmultiagent.orchestrator import RoutingContext, RoutingDecision, TaskProfilerResult
 from openmultiagent.stores import InMemoryStore, MemoryEntry
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
@@ -492,6 +494,69 @@ async def test_a_profile_that_cannot_be_asked_for_is_not_charged() -> None:
     assert "routing" not in result.usage_by_phase()
 
 
+@proves("GOL-4", "BUD-12")
+@pytest.mark.parametrize("own", [True, False])
+async def test_the_price_of_a_profile_may_be_awaited(own: bool) -> None:
+    async def price(usage: TokenUsage, context: CostEstimateContext) -> float:
+        await anyio.lowlevel.checkpoint()
+        return usage.total_tokens / 100
+
+    class Profiler:
+        version = "v"
+
+        def profile(self, context: RoutingContext) -> TaskProfilerResult:
+            return TaskProfilerResult(PROFILE, TokenUsage(input_tokens=600))
+
+    routing = {"strategy": "hybrid", **({"profiler": Profiler()} if own else {"adapter": profiling(PROFILE)})}
+    oma = OpenMultiAgent(default_adapter=scripted(), execution_routing=routing, estimate_cost=price)
+    result = await oma.run_team(team(), "Say hello.", max_cost_budget=100.0)
+    assert [entry.cost for entry in result.usage_report if entry.phase == "routing"] == [6.0]
+    over = await oma.run_team(team(), "Say hello.", max_cost_budget=5.0)
+    assert (over.status.code, over.tasks) == ("budget_exhausted", ())
+
+
+@proves("GOL-4")
+@pytest.mark.parametrize("way", ["token", "time"])
+async def test_an_awaited_price_of_a_profile_holds_nobody_up(way: str) -> None:
+    token = CancelToken()
+
+    async def price(usage: TokenUsage, context: CostEstimateContext) -> float:
+        if way == "token":
+            token.cancel()
+        await anyio.sleep_forever()
+        return 0.0
+
+    class Profiler:
+        version = "v"
+
+        def profile(self, context: RoutingContext) -> TaskProfilerResult:
+            return TaskProfilerResult(PROFILE, TokenUsage(input_tokens=600))
+
+    oma = OpenMultiAgent(
+        default_adapter=scripted(),
+        execution_routing={"strategy": "hybrid", "profiler": Profiler()},
+        estimate_cost=price,
+    )
+    limits = {"seconds": 0.01} if way == "time" else {}
+    with anyio.fail_after(5):
+        result = await oma.run_team(team(), "Say hello.", cancel=token, limits=limits)
+    assert result.status.code == ("cancelled" if way == "token" else "budget_exhausted")
+    assert result.total_token_usage.input_tokens == 600
+
+
+@proves("GOL-4")
+async def test_model_middleware_stands_around_the_call_of_the_built_in_profiler() -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    async def step(call: ModelCall, call_next: ModelNext) -> LLMResponse:
+        seen.append((call.agent, call.phase, call.id))
+        return await call_next(call)
+
+    result = await hybrid(profiling(PROFILE), model_middleware=[step]).run_team(team(), "Say hello.", run_id="r")
+    assert result.success
+    assert seen[0] == ("semantic-router", "routing", "r/routing")
+
+
 # --- spans ----------------------------------------------------------------------------------------------------------
 
 
@@ -511,3 +576,30 @@ async def test_titles_that_models_write_reach_spans_short_and_without_credential
     title = task.attributes["openmultiagent.task.title"]
     assert isinstance(title, str)
     assert (len(title), task.name) == (256, f"execute_task {title}")
+
+
+@proves("GOL-29")
+@pytest.mark.parametrize("said", [PROFILE, LLMServerError("down", status=503, provider="p")])
+async def test_the_call_of_the_built_in_profiler_is_below_the_span_of_the_profiling(said: Any) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    result = await hybrid(profiling(said), tracer_provider=provider).run_team(team(), "Say hello.")
+    assert result.success
+    chat, route = exporter.get_finished_spans()[:2]
+    root = exporter.get_finished_spans()[-1]
+    assert (chat.name, route.name, root.name) == ("chat scripted", "profile_execution_route", "invoke_workflow news")
+    assert chat.parent is not None
+    assert route.parent is not None
+    assert (chat.parent.span_id, route.parent.span_id) == (route.context.span_id, root.context.span_id)
+    told, outcome = dict(chat.attributes or {}), dict(route.attributes or {})
+    assert told["gen_ai.agent.name"] == "semantic-router"
+    prefix = "openmultiagent.routing.semantic."
+    if said is PROFILE:
+        assert (told["gen_ai.usage.input_tokens"], told["gen_ai.usage.output_tokens"]) == (400, 200)
+        assert outcome[prefix + "recommendation"] == "single"
+        assert outcome[prefix + "confidence"] == 0.9
+        assert outcome["openmultiagent.usage.input_tokens"] == 400
+    else:
+        assert told["error.type"] == "LLMServerError"
+        assert outcome[prefix + "fallback_code"] == outcome["error.type"] == "profiler-error"
+    assert not any(name.startswith("gen_ai.usage") for name in outcome)
