@@ -28,6 +28,7 @@ from openmultiagent import (
 )
 from openmultiagent.adapters import LLMChatOptions, LLMResponse
 from openmultiagent.orchestrator import RoutingContext, RoutingDecision, TaskProfilerResult
+from openmultiagent.stores import InMemoryStore
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 
@@ -166,7 +167,27 @@ async def test_a_single_agent_that_fails_fails_the_run() -> None:
     assert progress.told() == [("agent_start", "ann"), ("agent_complete", "ann")]
 
 
-@proves("GOL-2")
+@proves("GOL-8")
+async def test_an_agent_that_works_alone_has_no_part_of_the_team_but_its_memory() -> None:
+    store, adapter = InMemoryStore(), scripted(work="hello")
+    crew = team(
+        shared_memory_store=store,
+        agents=[{"name": "ann", "tools": ["delegate_to_agent", "send_message"]}, {"name": "bob"}],
+    )
+    memory = crew.get_shared_memory_instance()
+    assert memory is not None
+    await memory.write("bob", "note", "secret")
+    crew.send_message("bob", "ann", "psst")
+    result = await OpenMultiAgent(default_adapter=adapter).run_team(crew, "Say hello, ann.")
+    assert (result.success, list(result.agent_results)) == (True, ["ann"])
+    (call,) = adapter.calls
+    assert (call.messages, list(call.options.tools)) == ([LLMMessage.user("Say hello, ann.")], [])
+    assert [message.content for message in crew.get_unread_messages("ann")] == ["psst"]
+    kept = {entry.key: entry.value for entry in await memory.list_all()}
+    assert kept == {"bob/note": "secret", "ann/task:short-circuit:result": "hello"}
+
+
+@proves("GOL-8")
 async def test_an_agent_that_works_alone_remembers_what_it_came_to() -> None:
     store = team(shared_memory=True)
     result = await OpenMultiAgent(default_adapter=scripted(work="hello")).run_team(store, "Say hello.")
