@@ -624,6 +624,62 @@ async def test_an_answer_that_cannot_be_written_keeps_what_the_tasks_came_to() -
     assert progress.told()[-1] == ("agent_complete", "coordinator")
 
 
+MENDED = ("no plan", PLAN)
+NOBODYS = [{"title": "A", "description": "a", "requires": {"required_capabilities": ["flying"]}}]
+
+
+@proves("GOL-32")
+@pytest.mark.parametrize(
+    ("plan", "options", "settings", "phases"),
+    [
+        (None, {}, {}, ["plan", "answer"]),
+        (MENDED, {}, {}, ["plan", "answer"]),
+        (("no plan", "no plan"), {}, {}, ["plan"]),
+        (None, {"plan_only": True}, {}, ["plan"]),
+        (None, {"max_token_budget": 40}, {}, ["plan"]),
+        (None, {}, {"on_plan_ready": lambda tasks: False}, ["plan"]),
+        (NOBODYS, {}, {}, ["plan"]),
+        (None, {}, {"execution_routing": {"strategy": "hybrid"}}, ["plan", "answer"]),
+    ],
+)
+async def test_the_usage_in_a_result_adds_up(
+    plan: Any, options: dict[str, Any], settings: dict[str, Any], phases: list[str]
+) -> None:
+    adapter, progress = scripted(plan), Progress()
+    oma = OpenMultiAgent(default_adapter=adapter, on_progress=progress, **settings)
+    result = await oma.run_team(team(), COMPLEX, **options)
+    assert result.total_token_usage.total_tokens == 15 * len(adapter.calls)
+    used = [each.token_usage.total_tokens for each in result.agent_results.values()]
+    assert sum(used) == result.total_token_usage.total_tokens
+    assert {name: each.token_usage for name, each in result.agent_results.items()} == result.usage_by_agent()
+    coordinator = result.agent_results["coordinator"]
+    asked = {"plan": result.decomposition, "answer": result.synthesis}
+    assert [phase for phase, each in asked.items() if each is not None] == phases
+    own = [each for each in asked.values() if each is not None]
+    assert coordinator.token_usage.total_tokens == sum(each.token_usage.total_tokens for each in own)
+    assert sum(entry.requests for each in own for entry in each.usage_report) == sum(
+        entry.requests for entry in coordinator.usage_report
+    )
+    assert coordinator.output == own[-1].output
+    (told,) = [event.data for event in progress.of("agent_complete") if event.agent == "coordinator"]
+    assert told.token_usage == coordinator.token_usage
+
+
+@proves("GOL-32")
+async def test_the_usage_of_a_run_that_was_cancelled_from_outside_is_told() -> None:
+    progress, scope = Progress(), anyio.CancelScope()
+
+    def answer(messages: Sequence[LLMMessage], options: LLMChatOptions) -> str:
+        scope.cancel()
+        return "too late"
+
+    with scope:
+        await OpenMultiAgent(default_adapter=scripted(answer=answer), on_progress=progress).run_team(team(), COMPLEX)
+    (ended,) = [event.data for event in progress.of("agent_complete") if event.agent == "coordinator"]
+    assert (ended.status.code, ended.token_usage.total_tokens) == ("cancelled", 15)
+    assert ended.token_usage.unknown_calls == 1  # the answer's
+
+
 @proves("GOL-21", "GOL-22")
 async def test_a_cancelled_run_is_not_answered() -> None:
     token, progress = CancelToken(), Progress()

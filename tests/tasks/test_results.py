@@ -225,6 +225,8 @@ def full_result(**changes: Any) -> TeamRunResult:
         ),
         "task_results": {"t1": result(tokens=3)},
         "agent_results": {"w": result(tokens=3), "coordinator": result(tokens=4)},
+        "decomposition": result(tokens=1),
+        "synthesis": result(tokens=3),
         "total_token_usage": TokenUsage(input_tokens=7),
         "usage_report": (entry(3), entry(4, "coordinator", "synthesis")),
         "plan": PlanArtifact.of_tasks(tasks, goal="g"),
