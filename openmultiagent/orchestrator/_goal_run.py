@@ -262,7 +262,7 @@ class GoalRun:
             ended = self._cancelled(budget) if result is None else result
             run.end(task, ended, started_at=started_at, duration=took)
         await remember(run, task, result)
-        return team_result(run, goal=goal, routing_decision=self.decision, plan=None)
+        return team_result(run, goal=goal, routing_decision=self.decision, plan=None, final_output=result.output)
 
     # --- a coordinator and the team ----------------------------------------------------------------------------------
 
@@ -347,8 +347,12 @@ class GoalRun:
         outcomes = [_outcome(task) for task in run.queue.list()]
         prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=memory)
         answer = await self._ask(prompt, "synthesis", None)
-        if answer.success:
+        if answer.success and answer.output.strip() and answer.stop_reason != "content_filter":
             return self._ended(run, final_output=answer.output)
+        if answer.success:  # and yet no answer
+            warning = {"code": "NO_SYNTHESIS", "stop_reason": answer.stop_reason}
+            run.emit(RunWarning, warning, agent=COORDINATOR, copy=dict)
+            return self._ended(run, flags=("no-synthesis",))
         failure = RunFailure(
             message=answer.status.message or answer.output,
             code="SYNTHESIS_FAILED",

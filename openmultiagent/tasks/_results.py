@@ -44,8 +44,9 @@ class TeamRunResult:
     """True exactly when the status is ``ok``."""
     status: RunStatus
     final_output: str = ""
-    """The answer to the goal; without one, what the completed tasks came to that no other waits for, in their order
-    (nothing, if there are none); of a run that failed before it had tasks, the text of the failure."""
+    """The answer to the goal. Without one, how far the tasks got: what the completed ones came to that no completed one
+    built on, in their order (nothing, if none was completed). Of a single agent, its output. Of a run that failed
+    before it had tasks, the text of the failure."""
     goal: str | TaskInput | None = None
     """What a team was run for; None for a graph of tasks."""
     tasks: tuple[TaskExecutionRecord, ...] = ()
@@ -78,6 +79,7 @@ class TeamRunResult:
     metadata: dict[str, MetadataValue] | None = None
     """The metadata that the caller gave."""
     flags: tuple[str, ...] = ()
+    """``no-synthesis``: the coordinator was asked for an answer, and gave none."""
 
     @property
     def output(self) -> str:

@@ -165,6 +165,15 @@ async def test_a_single_agent_that_fails_fails_the_run() -> None:
     assert result.error_info is not None
     assert (result.error_info.kind, result.error_info.http_status) == ("provider", 503)
     assert progress.told() == [("agent_start", "ann"), ("agent_complete", "ann")]
+    assert result.final_output == result.agent_results["ann"].output == "down"
+
+
+@proves("GOL-2")
+async def test_a_single_agent_that_used_too_much_keeps_what_it_said() -> None:
+    result = await OpenMultiAgent(default_adapter=scripted(work="hello")).run_team(
+        team(), "Say hello.", max_token_budget=10
+    )
+    assert (result.status.code, result.final_output) == ("budget_exhausted", "hello")
 
 
 @proves("GOL-8")
@@ -622,6 +631,30 @@ async def test_an_answer_that_cannot_be_written_keeps_what_the_tasks_came_to() -
     assert [task.status for task in result.tasks] == ["completed", "completed"]
     assert progress.of("error")[0].data.code == "SYNTHESIS_FAILED"
     assert progress.told()[-1] == ("agent_complete", "coordinator")
+
+
+@proves("GOL-33")
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "stop_reason"),
+    [("", "end_turn"), (" \n", "end_turn"), ("I cannot", "content_filter"), ("", "content_filter")],
+)
+async def test_an_answer_that_is_none_is_no_silent_success(answer: str, stop_reason: Any, failed: bool) -> None:
+    said = LLMResponse(LLMMessage.assistant(answer).content, stop_reason=stop_reason, usage=tokens(10, 5))
+
+    def work(messages: Sequence[LLMMessage], options: LLMChatOptions) -> Any:
+        if "# Task: Write" in text_of(messages):
+            return LLMServerError("no luck", status=500, provider="p") if failed else "a report"
+        return "facts"
+
+    progress = Progress()
+    oma = OpenMultiAgent(default_adapter=scripted(answer=said, work=work), on_progress=progress)
+    result = await oma.run_team(team(), COMPLEX)
+    assert (result.status.code, result.flags) == ("error" if failed else "ok", ("no-synthesis",))
+    assert result.final_output == ("facts" if failed else "a report")
+    assert result.agent_results["coordinator"].output == answer
+    (warning,) = progress.of("warning")
+    assert (warning.agent, warning.data) == ("coordinator", {"code": "NO_SYNTHESIS", "stop_reason": stop_reason})
 
 
 MENDED = ("no plan", PLAN)

@@ -33,6 +33,7 @@ from openmultiagent.orchestrator import RoutingContext, RoutingDecision, TaskPro
 from openmultiagent.stores import InMemoryStore, MemoryEntry
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
+from tests.support.teams import Model
 
 GOAL = "Research the topic first and then write a report."
 PLAN: list[dict[str, Any]] = [
@@ -136,6 +137,17 @@ async def test_what_a_team_came_to_stays_when_the_middleware_is_stopped_behind_i
     assert (result.final_output, result.task_results) == (last.final_output, last.task_results)
     assert result.total_token_usage.total_tokens == calls * EACH
     assert (result.identity, result.metadata) == (last.identity, {"k": 1})
+
+
+@proves("ORC-46")
+@pytest.mark.parametrize(("failing", "kept"), [("Write", True), ("Research", False)])
+async def test_the_text_of_a_failure_is_not_kept_as_an_output(failing: str, kept: bool) -> None:
+    waiting, token = Waiting("after"), CancelToken()
+    model = Model({failing: RuntimeError("down")})
+    oma = OpenMultiAgent(default_adapter=model, middleware=[waiting])
+    result = await stopped_while(waiting.waits, token, lambda: begin(oma, "tasks", token))
+    assert_cancelled(result)
+    assert result.final_output == ("Research is done" if kept else "")
 
 
 @proves("ORC-46")
