@@ -447,9 +447,8 @@ class GoalRun:
         return result.replace(agent_results={COORDINATOR: coordinator, **result.agent_results})
 
     def _tell_end(self, result: Result) -> None:
-        if self._has_begun:
-            self._has_begun = False
-            self._emit(AgentFinished, copy_result(result) if self.crew.bus.has_listeners else result, copy_result)
+        self._has_begun = False
+        self._emit(AgentFinished, copy_result(result) if self.crew.bus.has_listeners else result, copy_result)
 
     def _cancelled(self, budget: BudgetScope) -> Result:
         cancelled = cancelled_result(identity=self.crew.inner.identity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from openmultiagent import (
     LLMServerError,
     ModelCall,
     OpenMultiAgent,
+    RoutingDeclarationRequiredError,
     RunCall,
     Task,
     Team,
@@ -506,25 +508,45 @@ async def test_a_profile_that_cannot_be_asked_for_is_not_charged() -> None:
     assert "routing" not in result.usage_by_phase()
 
 
+class OwnProfiler:
+    version = "v"
+
+    def profile(self, context: RoutingContext) -> TaskProfilerResult:
+        return TaskProfilerResult(PROFILE, TokenUsage(input_tokens=600))
+
+
 @proves("GOL-4", "BUD-12")
 @pytest.mark.parametrize("own", [True, False])
 async def test_the_price_of_a_profile_may_be_awaited(own: bool) -> None:
+    prices: dict[str, float] = {}
+
     async def price(usage: TokenUsage, context: CostEstimateContext) -> float:
         await anyio.lowlevel.checkpoint()
-        return usage.total_tokens / 100
+        return prices.get(context.phase, usage.total_tokens / 100)
 
-    class Profiler:
-        version = "v"
-
-        def profile(self, context: RoutingContext) -> TaskProfilerResult:
-            return TaskProfilerResult(PROFILE, TokenUsage(input_tokens=600))
-
-    routing = {"strategy": "hybrid", **({"profiler": Profiler()} if own else {"adapter": profiling(PROFILE)})}
+    routing = {"strategy": "hybrid", **({"profiler": OwnProfiler()} if own else {"adapter": profiling(PROFILE)})}
     oma = OpenMultiAgent(default_adapter=scripted(), execution_routing=routing, estimate_cost=price)
     result = await oma.run_team(team(), "Say hello.", max_cost_budget=100.0)
     assert [entry.cost for entry in result.usage_report if entry.phase == "routing"] == [6.0]
     over = await oma.run_team(team(), "Say hello.", max_cost_budget=5.0)
     assert (over.status.code, over.tasks) == ("budget_exhausted", ())
+    prices["routing"] = math.nan
+    wrong = await oma.run_team(team(), "Say hello.")
+    assert wrong.total_token_usage.input_tokens >= 400
+    if own:  # the run's own charge; the built-in profiler has failed, and the text of the goal decides
+        assert (wrong.status.code, wrong.tasks) == ("error", ())
+        assert "invalid cost" in wrong.final_output
+    else:
+        assert (wrong.success, wrong.routing_decision.assessment.fallback_code) == (True, "profiler-error")
+
+
+@proves("GOL-4")
+async def test_a_profile_that_calls_for_a_declaration_ends_the_run() -> None:
+    profiler = profiling(PROFILE | {"permission_isolation": "required"})
+    agents = [{"name": name, "permission_boundary": name} for name in ("ann", "bob")]
+    result = await hybrid(profiler).run_team({"name": "news", "agents": agents}, "Say hello.")
+    assert (result.status.code, result.tasks, result.total_token_usage.total_tokens) == ("error", (), 600)
+    assert isinstance(result.error, RoutingDeclarationRequiredError)
 
 
 @proves("GOL-4")
@@ -538,15 +560,9 @@ async def test_an_awaited_price_of_a_profile_holds_nobody_up(way: str) -> None:
         await anyio.sleep_forever()
         return 0.0
 
-    class Profiler:
-        version = "v"
-
-        def profile(self, context: RoutingContext) -> TaskProfilerResult:
-            return TaskProfilerResult(PROFILE, TokenUsage(input_tokens=600))
-
     oma = OpenMultiAgent(
         default_adapter=scripted(),
-        execution_routing={"strategy": "hybrid", "profiler": Profiler()},
+        execution_routing={"strategy": "hybrid", "profiler": OwnProfiler()},
         estimate_cost=price,
     )
     limits = {"seconds": 0.01} if way == "time" else {}
