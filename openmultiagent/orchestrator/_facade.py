@@ -29,6 +29,7 @@ from ..messages import AgentRunInput, prepare_run_input
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner, check_preset, default_preset
 from ..tracing import TraceContent, Tracing
+from ._activity import OrchestratorStatus
 from ._event_stream import EventStream
 from ._execute import Machinery, execute
 from ._lifetime import Lifetime
@@ -61,7 +62,7 @@ class OpenMultiAgent(TeamEntry):
         limits: The most that a run may use of anything: tokens, cost, model calls, tool calls, seconds.
         budget_mode: ``soft`` looks at the limits before each model call; ``hard`` also holds the most that the call may
             use, so that no limit on tokens or cost is exceeded.
-        estimate_cost: Prices one model call: ``(usage, context) -> float``.
+        estimate_cost: Prices one model call: ``(usage, context) -> float``, plain or async.
         on_progress: Told of every progress event; plain or async.
         listeners: Further ones.
         middleware: Advice around runs: ``async def step(call, call_next)``, ``await call_next()``; first is outermost.
@@ -282,6 +283,13 @@ class OpenMultiAgent(TeamEntry):
             run_id: Only those of the run with this id, which need not have begun; it ends with that run's last event.
         """
         return self._machinery.progress.stream(run_id)
+
+    def get_status(self) -> OrchestratorStatus:
+        """Return what the orchestrator is doing, and has done, at this moment; from any thread."""
+        activity = self._machinery.activity
+        return OrchestratorStatus(
+            teams=len(self._teams), active_agents=len(activity.running), completed_tasks=activity.completed
+        )
 
     async def aclose(self) -> None:
         """Judge what is queued for evaluation, at most ten seconds, and close what is kept.

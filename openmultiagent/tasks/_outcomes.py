@@ -34,7 +34,7 @@ __all__ = [
 
 _SEPARATOR: Final = "\n\n---\n\n"
 _FIRST: Final[tuple[StatusCode, ...]] = ("budget_exhausted", "timeout", "cancelled", "suspended")
-"""What of several failures a run is said to have ended with; the rest is ``error``."""
+"""What of several failures a run is said to have ended with; else it is ``error``, or ``rejected`` if all were that."""
 _STOP_REASONS: Final[dict[StatusCode, StopReason]] = {
     "budget_exhausted": "budget",
     "timeout": "timeout",
@@ -135,7 +135,7 @@ def merge_agent_results(results: Sequence[AgentRunResult[Any]]) -> AgentRunResul
 def _most_telling(results: Sequence[AgentRunResult[Any]]) -> AgentRunResult[Any]:
     failed = [result for result in results if not result.success]
     by_code = {result.status.code: result for result in reversed(failed)}  # the first of each
-    return next((by_code[code] for code in _FIRST if code in by_code), (failed or results[-1:])[0])
+    return next((by_code[code] for code in (*_FIRST, "error") if code in by_code), (failed or results[-1:])[0])
 
 
 def derive_run_status(
@@ -150,7 +150,8 @@ def derive_run_status(
 
     Returns:
         The forced status; else the first of ``budget_exhausted``, ``timeout``, ``cancelled`` and ``suspended`` that a
-        result has; else ``ok`` if all results succeeded and every task is completed or skipped, else ``error``.
+        result has; else ``ok`` if all results succeeded and every task is completed or skipped; else ``rejected`` if
+        nothing else went wrong than what a policy refused, else ``error``.
     """
     if forced is not None:
         return forced
@@ -161,12 +162,20 @@ def derive_run_status(
     for code in _FIRST:
         if code in statuses:
             return statuses[code]
+    faults = sum(_is_fault(task) for task in tasks if task.id not in recovered)
+    if statuses.keys() == {"rejected"} and len(failed) >= faults:
+        return failed[0].status
     for task in tasks:
         if task.status == "failed" and task.id not in recovered:
             return _error(f"task {shown(task.title, 80)} failed: {task.result or 'no reason given'}")
         if not task.is_terminal:
             return _error(f"task {shown(task.title, 80)} is {task.status}")
     return _error(failed[0].status.message or failed[0].output) if failed else RunStatus("ok")
+
+
+def _is_fault(task: Task) -> bool:
+    """Whether something of its own is wrong with a task: it did not fail with another one."""
+    return not task.is_terminal or (task.status == "failed" and task.failed_through is None)
 
 
 def _error(text: str) -> RunStatus:

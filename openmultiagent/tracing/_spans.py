@@ -28,6 +28,7 @@ from opentelemetry.trace import (
     Tracer,
     TracerProvider,
 )
+from typing_extensions import Unpack
 
 from .._log import get_logger
 from .._shown import shown
@@ -44,7 +45,16 @@ from ._failures import TOOL_ERROR, run_error_type
 from ._first_chunk import FirstChunk
 from ._metrics import Metrics
 from ._providers import global_tracer_provider
-from ._workflow import TracedTask, dependency_links, end_task, plan_attributes, task_attributes
+from ._workflow import (
+    ProfileOutcome,
+    TracedTask,
+    dependency_links,
+    end_profile,
+    end_task,
+    plan_attributes,
+    profile_attributes,
+    task_attributes,
+)
 
 __all__ = ["OpenSpan", "Tracing", "TracingSteps"]
 
@@ -239,6 +249,30 @@ class Tracing:
         """
         if span.is_recording():
             span.set_attribute(names.PLAN_APPROVED, approved)
+
+    def profile(self, run_id: str, threshold: float) -> OpenSpan:
+        """Return the span ``profile_execution_route`` around the profiling of a goal.
+
+        Args:
+            run_id: The run.
+            threshold: How sure the profile has to be.
+        """
+        if not self.is_active:
+            return OpenSpan(trace.INVALID_SPAN, self)
+        opened = self._span("profile_execution_route", SpanKind.INTERNAL)
+        if opened.span.is_recording():
+            opened.span.set_attributes(profile_attributes(run_id, threshold))
+        return opened
+
+    def end_profile(self, span: Span, **known: Unpack[ProfileOutcome]) -> None:
+        """Say on the span of a profiling what came of it.
+
+        Args:
+            span: What ``profile`` returned.
+            known: What came of it.
+        """
+        if span.is_recording():
+            end_profile(span, **known)
 
     def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> OpenSpan:
         try:

@@ -105,7 +105,8 @@ def test_a_merged_failure_has_the_status_of_the_most_telling_one() -> None:
     merged = merge_agent_results(parts)
     assert (merged.success, merged.status.code, merged.stop_reason) == (False, "budget_exhausted", "budget")
     assert (merged.error_info, merged.error) == (info, error)
-    assert merge_agent_results([result(), result("rejected"), result("error")]).status.code == "rejected"
+    assert merge_agent_results([result(), result("rejected"), result("error")]).status.code == "error"
+    assert merge_agent_results([result(), result("rejected")]).status.code == "rejected"
 
 
 @proves("TSK-60", "TSK-64")
@@ -140,7 +141,11 @@ def task(status: str = "completed", text: str | None = None, **fields: Any) -> T
         (["suspended", "error"], ["in_progress"], "suspended", "suspended!"),
         (["ok"], ["completed", "failed"], "error", "task 'T' failed: no reason given"),
         (["ok"], ["blocked"], "error", "task 'T' is blocked"),
-        (["rejected"], ["completed"], "error", "rejected!"),
+        (["ok", "rejected", "rejected"], ["completed", "failed", "failed"], "rejected", "rejected!"),
+        (["rejected", "error"], ["failed", "failed"], "error", "task 'T' failed: no reason given"),
+        (["rejected"], ["failed", "failed"], "error", "task 'T' failed: no reason given"),
+        (["rejected"], ["failed", "blocked"], "error", "task 'T' failed: no reason given"),
+        (["rejected", "cancelled"], ["failed", "failed"], "cancelled", "cancelled!"),
     ],
 )
 def test_the_status_of_a_run(
@@ -231,6 +236,8 @@ def full_result(**changes: Any) -> TeamRunResult:
         ),
         "task_results": {"t1": result(tokens=3)},
         "agent_results": {"w": result(tokens=3), "coordinator": result(tokens=4)},
+        "decomposition": result(tokens=1),
+        "synthesis": result(tokens=3),
         "total_token_usage": TokenUsage(input_tokens=7),
         "usage_report": (entry(3), entry(4, "coordinator", "synthesis")),
         "plan": PlanArtifact.of_tasks(tasks, goal="g"),
