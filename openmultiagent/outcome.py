@@ -307,6 +307,8 @@ def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
         "error_info": None if info is None else ErrorInfo(**info),
         "metadata": copy_metadata(record.get("metadata")),
         "flags": tuple(record.get("flags", ())),
+        "agent": str(record.get("agent", "")),
+        "duration": record.get("duration"),
     }
 
 

@@ -126,6 +126,8 @@ def make_result(**changes: Any) -> AgentRunResult[Any]:
         "identity": RunIdentity("run", 2, "a" * 32, "b" * 16, (RunLink("c" * 32, "d" * 16, "continued_from"),)),
         "metadata": {"tags": ["x"], "n": 0},
         "flags": ("flag",),
+        "agent": "adder",
+        "duration": 1.5,
     }
     return AgentRunResult(**{**values, **changes})
 
