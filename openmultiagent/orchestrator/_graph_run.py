@@ -24,6 +24,7 @@ from ..outcome import AgentRunResult, classify_failure, copy_result
 from ..tasks import (
     ModelRoutingPolicy,
     RunFailure,
+    RunWarning,
     Scheduler,
     Task,
     TaskCompleted,
@@ -202,6 +203,9 @@ class GraphRun:
         # A copy: the caller may change its result before a listener has looked at this one.
         told = copy_result(result) if self.crew.bus.has_listeners else result
         if result.success:
+            if not result.output.strip() and not self.crew.models.is_leaf(task.id):
+                warning = {"code": "EMPTY_OUTPUT", "task_id": task.id, "task_title": task.title}
+                self.emit(RunWarning, warning, agent=agent, task=task.id, copy=dict)
             self.queue.complete(task.id, result.output)
             self.emit(TaskCompleted, told, agent=agent, task=task.id, copy=copy_result)
         else:

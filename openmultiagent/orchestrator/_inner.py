@@ -27,7 +27,7 @@ from ..cancellation import CancelToken
 from ..errors import ConfigurationError
 from ..events import Event, EventBus
 from ..identity import RunIdentity, RunLink
-from ..messages import PreparedRunInput
+from ..messages import LLMMessage, PreparedRunInput, Role, TextBlock
 from ..outcome import AgentRunResult
 from ._execute import Machinery
 
@@ -112,6 +112,8 @@ class InnerRuns:
         overrun = call.budget.overrun()
         if overrun is not None:
             self.tell_overrun(overrun, config.name, task)
+        if result.success and not result.output.strip() and config.after_run is None:  # which may have emptied it
+            return result.replace(output=_last_text(result.messages))
         return result
 
     def environment(
@@ -171,6 +173,13 @@ def _is_about(scope: BudgetScope, error: BudgetError) -> bool:
     limits = scope.limits
     of_scope = (limits.tokens, limits.cost, limits.requests, limits.tool_calls, limits.seconds)
     return error.agent == scope.name and error.budget in of_scope
+
+
+def _last_text(messages: Sequence[LLMMessage]) -> str:
+    """Return what a model said last, before turns in which it only called tools or said nothing."""
+    turns = (message.content for message in reversed(messages) if message.role is Role.ASSISTANT)
+    texts = ("".join(block.text for block in turn if isinstance(block, TextBlock)) for turn in turns)
+    return next((text for text in texts if text.strip()), "")
 
 
 async def _labelled(sink: EventSink, task: str, event: Event[Any]) -> None:

@@ -26,6 +26,8 @@ from openmultiagent import (
     Team,
     TeamRunResult,
     TokenUsage,
+    ToolUseBlock,
+    tool,
 )
 from openmultiagent.stores import InMemoryStore
 from tests.support import proves
@@ -501,3 +503,46 @@ async def test_a_token_that_is_cancelled_already_skips_everything() -> None:
     assert model.calls == []
     assert result.error_info is not None
     assert result.error_info.kind == "cancellation"
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def turn(text: str) -> Any:
+    return answer(text, blocks=[ToolUseBlock.new("1", "look", {})])
+
+
+@proves("DSP-19")
+@pytest.mark.parametrize(
+    ("said", "handed_on"),
+    [
+        ((turn("the facts"), ""), "the facts"),
+        ((turn("the facts"), turn(" "), ""), "the facts"),
+        ((turn("first"), "the facts"), "the facts"),
+        ((turn(""), ""), ""),
+    ],
+)
+async def test_what_an_agent_said_before_its_last_empty_turn_is_handed_on(
+    said: tuple[Any, ...], handed_on: str
+) -> None:
+    model, seen = Model({"A": said}), Seen()
+    crew = {"name": "crew", "agents": [{"name": "a", "tools": [look]}, {"name": "b"}]}
+    oma = OpenMultiAgent(default_adapter=model, listeners=[seen])
+    result = await oma.run_tasks(crew, [task("A", assignee="a"), task("B", "A", assignee="b")])
+    assert result.success
+    assert (result.task_results["A"].output, result.tasks[0].result) == (handed_on, handed_on)
+    assert ("### A (by a)\nthe facts" in model.prompts[-1]) == bool(handed_on)
+    warnings = [(event.task, event.data["code"]) for event in seen.of("warning")]
+    assert warnings == ([] if handed_on else [("A", "EMPTY_OUTPUT")])
+
+
+@proves("DSP-19")
+async def test_what_a_hook_has_emptied_stays_empty() -> None:
+    model = Model({"A": "secret"})
+    crew = {"name": "crew", "agents": [{"name": "a", "after_run": lambda result: result.replace(output="")}]}
+    result = await OpenMultiAgent(default_adapter=model).run_tasks(crew, [task("A"), task("B", "A")])
+    assert result.task_results["A"].output == ""
+    assert "secret" not in model.prompts[-1]
