@@ -26,7 +26,7 @@ from ..errors import (
     StructuredOutputValidationError,
 )
 from ..messages import LLMMessage, PreparedRunInput, prepare_run_input
-from ..outcome import AgentRunResult, RunStatus, classify_failure, copy_result
+from ..outcome import AgentRunResult, ErrorKind, RunStatus, classify_failure, copy_result
 from ..tasks import (
     AgentSelector,
     PlanArtifact,
@@ -139,7 +139,7 @@ class GoalRun:
         if cancel is not None and cancel.cancelled:
             return self._stopped(cancelled_stop(cancel))
         try:
-            ended = await self._route()
+            ended = await self._routed()
             if ended is not None:
                 return ended
             if self.decision is not None and self.decision.mode == "single":
@@ -150,6 +150,12 @@ class GoalRun:
                 self._tell_end(self._cancelled_coordinator())
 
     # --- who works ---------------------------------------------------------------------------------------------------
+
+    async def _routed(self) -> TeamRunResult | None:
+        try:
+            return await self._route()
+        except Exception as error:  # noqa: BLE001 - isolation boundary: routers, profilers and estimators are the application's
+            return self._failed(error, kind="callback")
 
     async def _route(self) -> TeamRunResult | None:
         setup, crew = self.setup, self.crew
@@ -455,9 +461,9 @@ class GoalRun:
             self.crew.call, status, stop.error_info, goal=self.setup.goal, routing_decision=self.decision
         )
 
-    def _failed(self, error: Exception) -> TeamRunResult:
+    def _failed(self, error: Exception, *, kind: ErrorKind | None = None) -> TeamRunResult:
         return failed_team_result(
-            self.crew.call, error, kind=None, goal=self.setup.goal, routing_decision=self.decision
+            self.crew.call, error, kind=kind, goal=self.setup.goal, routing_decision=self.decision
         )
 
     def _emit(self, kind: Any, payload: Any, copy: Any) -> None:

@@ -42,6 +42,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "messages._copy": {"copy_blocks", "copy_messages"},  # foreign objects copy themselves
     "orchestrator._delegation": {"_Delegation._recorded"},  # the application's store
     "orchestrator._gates": {"_asked"},  # users' gates
+    "orchestrator._goal_run": {"GoalRun._routed"},  # users' routers and profilers
     "orchestrator._run_memory": {"recall", "remember"},  # the application's store
     "orchestrator._task_run": {"TaskRun._attempts"},  # what is handed on, which users' types write
     "orchestrator._team_steps": {"TeamSteps.guard"},  # users' middleware

@@ -525,9 +525,7 @@ def turn(text: str) -> Any:
         ((turn(""), ""), ""),
     ],
 )
-async def test_what_an_agent_said_before_its_last_empty_turn_is_handed_on(
-    said: tuple[Any, ...], handed_on: str
-) -> None:
+async def test_what_an_agent_said_before_an_empty_turn_is_handed_on(said: tuple[Any, ...], handed_on: str) -> None:
     model, seen = Model({"A": said}), Seen()
     crew = {"name": "crew", "agents": [{"name": "a", "tools": [look]}, {"name": "b"}]}
     oma = OpenMultiAgent(default_adapter=model, listeners=[seen])

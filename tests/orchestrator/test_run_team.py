@@ -320,6 +320,36 @@ async def test_a_run_that_was_cancelled_before_makes_no_call() -> None:
     assert (result.status.code, result.tasks, adapter.calls, progress.events) == ("cancelled", (), [], [])
 
 
+class Undecided:
+    version = "v1"
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    async def decide(self, context: RoutingContext) -> RoutingDecision:
+        if self.error is not None:
+            raise self.error
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+@proves("GOL-4")
+@pytest.mark.parametrize(("error", "kind"), [(KeyError("no"), "callback"), (None, "timeout")])
+async def test_a_router_that_fails_and_has_to_be_followed_ends_the_run(error: Exception | None, kind: str) -> None:
+    adapter, progress = scripted(), Progress()
+    oma = OpenMultiAgent(
+        default_adapter=adapter,
+        on_progress=progress,
+        execution_router=Undecided(error),
+        execution_routing={"failure_policy": "fail", "timeout": 0.01},
+    )
+    result = await oma.run_team(team(), COMPLEX)
+    assert result.error_info is not None
+    assert (result.success, result.error_info.kind, result.goal) == (False, kind, COMPLEX)
+    assert error is None or result.error is error
+    assert (adapter.calls, progress.events) == ([], [])
+
+
 @proves("GOL-5")
 async def test_a_token_ends_a_router_that_thinks() -> None:
     token = CancelToken()
