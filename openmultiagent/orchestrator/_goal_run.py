@@ -25,6 +25,7 @@ from ..errors import (
     RoutingDeclarationRequiredError,
     StructuredOutputValidationError,
 )
+from ..identity import RunLink
 from ..messages import LLMMessage, PreparedRunInput, prepare_run_input
 from ..outcome import AgentRunResult, ErrorKind, RunStatus, classify_failure, copy_result
 from ..tasks import (
@@ -351,7 +352,7 @@ class GoalRun:
             return self._ended(run, decomposition)
         outcomes = [_outcome(task) for task in run.queue.list()]
         prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=memory)
-        answer = await self._ask(prompt, "synthesis", None)
+        answer = await self._ask(prompt, "synthesis", None, links=run.links(run.spans, "consumed"))
         if answer.success:
             return self._ended(run, answer, final_output=answer.output)
         failure = RunFailure(
@@ -374,7 +375,7 @@ class GoalRun:
 
     # --- the coordinator ---------------------------------------------------------------------------------------------
 
-    async def _ask(self, prompt: str, phase: Any, schema: Any) -> Result:
+    async def _ask(self, prompt: str, phase: Any, schema: Any, links: Sequence[RunLink] = ()) -> Result:
         """Run the coordinator once."""
         setup, crew = self.setup, self.crew
         agents = list(crew.agents.values())
@@ -390,6 +391,7 @@ class GoalRun:
             _prepared(goal_input(setup.goal, prompt)),
             phase=phase,
             budget=crew.call.budget.child(COORDINATOR),
+            links=links,
         )
 
     def _without_plan(self, decomposition: Result) -> TeamRunResult:

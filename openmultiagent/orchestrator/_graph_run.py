@@ -6,20 +6,21 @@ same step, so that no event is lost to a cancellation; a task whose start was to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-from opentelemetry.trace import SpanContext
+from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from .._record import record
 from ..agent import AgentConfig, AgentFinished, AgentStarted, RunCall
 from ..budget import BudgetError
 from ..cancellation import CancelToken
 from ..events import Event, EventBus
+from ..identity import RunLink
 from ..outcome import AgentRunResult, classify_failure, copy_result
 from ..tasks import (
     ModelRoutingPolicy,
@@ -111,6 +112,20 @@ class GraphRun:
         self._changed: anyio.Event | None = None
         self._fallen: list[Task] = []
         """Tasks that have just failed with another one."""
+
+    def links(self, task_ids: Iterable[str], relation: str) -> list[RunLink]:
+        """Return links to the spans of tasks, of those that have one.
+
+        Args:
+            task_ids: Ids of tasks.
+            relation: What the tasks are to whoever has the links.
+        """
+        spans = (self.spans[each] for each in task_ids if each in self.spans)
+        return [
+            RunLink(format_trace_id(span.trace_id), format_span_id(span.span_id), relation)
+            for span in spans
+            if span.is_valid
+        ]
 
     # --- what stops a run --------------------------------------------------------------------------------------------
 

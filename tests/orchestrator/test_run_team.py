@@ -853,6 +853,8 @@ async def test_the_spans_of_a_run() -> None:
     assert result.identity.trace_id == f"{root.context.trace_id:032x}"
     research, write = (next(span for span in spans if span.name == f"execute_task {t}") for t in ("Research", "Write"))
     assert [link.context.span_id for link in write.links] == [research.context.span_id]
+    _planned, answered = (span for span in spans if span.name == "invoke_agent coordinator")
+    assert {link.context.span_id for link in answered.links} == {research.context.span_id, write.context.span_id}
     plan = next(span for span in spans if span.name == "prepare_plan")
     assert plan.attributes is not None
     assert (plan.attributes["openmultiagent.plan.task_count"], plan.attributes["openmultiagent.plan.approved"]) == (
