@@ -77,17 +77,17 @@ class _Delegation:
                 "delegate one thing after the other, or do it yourself"
             )
         try:
-            config = self.run.crew.models.delegated(self.run.crew.agents[target], self.task)
+            config = self.run.crew.agents[target]
             own = None if config.max_token_budget is None else Limits(tokens=config.max_token_budget)
             budget = self.budget.child(target, own)
-            config = with_team_tools(self.run, self.task, config, budget, self.chain)
             result = await self.run.crew.inner.run(
-                config,
+                with_team_tools(self.run, self.task, config, budget, self.chain),
                 source,
                 phase="delegated",
                 budget=budget,
                 task=self.task.id,
                 links=self.run.links([self.task.id], "delegated_from"),
+                route=self.run.crew.models.delegated(config, self.task),
             )
         finally:
             give_back()

@@ -45,7 +45,6 @@ from ..tasks import (
     plan_graph,
     route_for,
     task_input_text,
-    with_route,
 )
 from ._decide import Stop
 from ._dispatch import dispatch
@@ -241,8 +240,6 @@ class GoalRun:
         crew, goal = self.crew, self.setup.goal
         chosen = AgentSelector().select(task_input_text(goal), list(crew.agents.values())).agent
         assert chosen is not None  # noqa: S101 - an empty team is never routed to a single agent
-        route = route_for(crew.routing, phase="short-circuit", agent=chosen.name)
-        config = chosen if route is None else with_route(chosen, route)
         description = goal if isinstance(goal, TaskInput) or goal.strip() else "(the goal is empty)"
         spec = TaskSpec(f"Short-circuit: {chosen.name}", description, id=_ALONE, assignee=chosen.name)
         run = GraphRun(crew, [create_task(spec)])
@@ -253,10 +250,11 @@ class GoalRun:
         begun, started_at, result = anyio.current_time(), datetime.now(UTC), None
         try:
             result = await crew.inner.run(
-                config,
+                chosen,
                 _prepared(goal if isinstance(goal, str) else goal.messages()),
                 phase="short-circuit",
                 budget=crew.call.budget.child(chosen.name, own),
+                route=route_for(crew.routing, phase="short-circuit", agent=chosen.name),
             )
         finally:
             took = anyio.current_time() - begun
@@ -382,16 +380,13 @@ class GoalRun:
         config = coordinator_agent(
             setup.coordinator, coordinator_prompt(setup.coordinator, agents), output_schema=schema
         )
-        config = setup.complete(config)
-        route = route_for(crew.routing, phase=phase, agent=COORDINATOR)
-        if route is not None:
-            config = with_route(config, route)
         return await crew.inner.run(
-            config,
+            setup.complete(config),
             _prepared(goal_input(setup.goal, prompt)),
             phase=phase,
             budget=crew.call.budget.child(COORDINATOR),
             links=links,
+            route=route_for(crew.routing, phase=phase, agent=COORDINATOR),
         )
 
     def _without_plan(self, decomposition: Result) -> TeamRunResult:

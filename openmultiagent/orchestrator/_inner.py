@@ -19,6 +19,7 @@ from ..agent import (
     RunCall,
     RunEnvironment,
     RunNext,
+    TurnRestarted,
     execute_agent,
     failed_result,
 )
@@ -29,9 +30,10 @@ from ..events import Event, EventBus
 from ..identity import RunIdentity, RunLink
 from ..messages import LLMMessage, PreparedRunInput, Role, TextBlock
 from ..outcome import AgentRunResult
+from ..tasks import ModelRoute, with_route
 from ._execute import Machinery
 
-__all__ = ["InnerRuns"]
+__all__ = ["InnerRuns", "is_providers_moment"]
 
 Result = AgentRunResult[Any]
 
@@ -85,6 +87,7 @@ class InnerRuns:
         budget: BudgetScope,
         task: str | None = None,
         links: Sequence[RunLink] = (),
+        route: ModelRoute | None = None,
     ) -> Result:
         """Run a fresh agent and return its result.
 
@@ -95,7 +98,30 @@ class InnerRuns:
             budget: Its own scope, below the run's.
             task: Id of the task that it works on, if any.
             links: What its span is linked to.
+            route: The model to use instead of its own; those after it are tried at once when a provider is down.
         """
+        once = partial(self._once, source=source, phase=phase, budget=budget, task=task, links=links)
+        if route is None:
+            return await once(config)
+        result = await once(with_route(config, route))
+        for further in route.fallback:
+            if not is_providers_moment(result):
+                break
+            if self._sink is not None:
+                await self._told(self._sink, task)(TurnRestarted(agent=config.name, payload=1))
+            result = await once(with_route(config, further))
+        return result
+
+    async def _once(
+        self,
+        config: AgentConfig,
+        *,
+        source: PreparedRunInput,
+        phase: str,
+        budget: BudgetScope,
+        task: str | None,
+        links: Sequence[RunLink],
+    ) -> Result:
         call = self._call
         operation: RunNext = partial(self._core, config, source, phase, budget, task)
         if self._around:
@@ -138,7 +164,7 @@ class InnerRuns:
             tool_tracing=self._steps.tool,
             on_tool_call=machinery.on_tool_call,
             toolsets=machinery.toolsets,
-            sink=sink if sink is None or task is None else partial(_labelled, sink, task),
+            sink=None if sink is None else self._told(sink, task),
             cancel=self._cancel,
             metadata=self._call.source_metadata,
         )
@@ -159,6 +185,10 @@ class InnerRuns:
             self._has_told_overrun = True
         self._bus.emit(BudgetExceeded(agent=agent, task=task, payload=error))
 
+    @staticmethod
+    def _told(sink: EventSink, task: str | None) -> EventSink:
+        return sink if task is None else partial(_labelled, sink, task)
+
     async def _core(
         self, config: AgentConfig, source: PreparedRunInput, phase: str, budget: BudgetScope, task: str | None
     ) -> Result:
@@ -167,6 +197,16 @@ class InnerRuns:
             return await execute_agent(config, source.copy(), environment, self._machinery.adapters)
         except ConfigurationError as error:  # of an adapter that a model route names: no reason to lose the whole run
             return failed_result(environment, error, kind="validation")
+
+
+def is_providers_moment(result: Result) -> bool:
+    """Say whether a run failed of a provider that may do better later: a reason to ask another one, as no other is.
+
+    Args:
+        result: What the run came to.
+    """
+    info = result.error_info
+    return info is not None and info.kind == "provider" and info.retryable is True
 
 
 def _is_about(scope: BudgetScope, error: BudgetError) -> bool:

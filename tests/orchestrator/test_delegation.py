@@ -8,7 +8,16 @@ from typing import Any
 import anyio
 import pytest
 
-from openmultiagent import AgentConfig, CancelToken, LLMMessage, OpenMultiAgent, ToolResultBlock, ToolUseBlock, tool
+from openmultiagent import (
+    AgentConfig,
+    CancelToken,
+    LLMMessage,
+    LLMServerError,
+    OpenMultiAgent,
+    ToolResultBlock,
+    ToolUseBlock,
+    tool,
+)
 from openmultiagent.stores import InMemoryStore
 from tests.support import proves
 from tests.support.teams import Model, Seen, answer, prompt_of
@@ -299,9 +308,10 @@ async def test_a_delegated_agent_has_its_own_model_prompt_and_credentials() -> N
 
 @proves("DSP-78")
 async def test_rules_may_give_delegated_work_another_model() -> None:
-    model = Model({"A": (delegate("b"), "end"), "Help.": "helped"})
-    routing = {"rules": [{"match": {"phase": "delegated"}, "route": {"model": "cheap"}}]}
+    model = Model({"A": (delegate("b"), "end"), "Help.": (LLMServerError("busy", status=503, provider="p"), "helped")})
+    route = {"model": "cheap", "fallback": [{"model": "spare"}]}
+    routing = {"rules": [{"match": {"phase": "delegated"}, "route": route}]}
     await OpenMultiAgent(default_adapter=model, default_model="dear").run_tasks(
         crew(), [task("A", assignee="a")], model_routing=routing
     )
-    assert [options.model for options in model.options] == ["dear", "cheap", "dear"]
+    assert [options.model for options in model.options] == ["dear", "cheap", "spare", "dear"]

@@ -17,6 +17,7 @@ from openmultiagent import (
     CancelToken,
     ConfigurationError,
     InvalidMessageError,
+    LLMAuthenticationError,
     LLMMessage,
     LLMRateLimitError,
     LLMServerError,
@@ -760,6 +761,67 @@ async def test_each_phase_has_the_model_of_its_route() -> None:
     other = scripted()
     await OpenMultiAgent(default_adapter=other).run_team(team(), "Say hello.", model_routing=routing)
     assert [call.options.model for call in other.calls] == ["quick"]
+
+
+class Models:
+    """An adapter that answers for each model."""
+
+    name = "models"
+
+    def __init__(self, **down: Exception) -> None:
+        self.down = down
+        self.asked: list[str] = []
+        self.inner = scripted()
+
+    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        self.asked.append(options.model)
+        if options.model in self.down:
+            raise self.down[options.model]
+        return await self.inner.chat(messages, options)
+
+
+def fallbacks(*phases: str) -> dict[str, Any]:
+    return {
+        "rules": [
+            {"match": {"phase": phase}, "route": {"model": f"{phase[0]}1", "fallback": [{"model": f"{phase[0]}2"}]}}
+            for phase in phases
+        ]
+    }
+
+
+BUSY = LLMServerError("busy", status=503, provider="p")
+
+
+@proves("GOL-25")
+async def test_the_next_model_of_a_route_is_asked_where_a_provider_is_down() -> None:
+    adapter, progress = Models(c1=BUSY, s1=BUSY), Progress()
+    oma = OpenMultiAgent(default_adapter=adapter, default_model="own", on_progress=progress)
+    result = await oma.run_team(team(), COMPLEX, model_routing=fallbacks("coordinator", "synthesis"))
+    assert (result.success, result.final_output) == (True, "the answer")
+    assert adapter.asked == ["c1", "c2", "own", "own", "s1", "s2"]
+    assert result.total_token_usage.total_tokens == 60
+    assert [kind for kind, who in progress.told() if who == "coordinator"] == ["agent_start", "agent_complete"]
+    alone = Models(s1=BUSY, s2=BUSY)
+    oma = OpenMultiAgent(default_adapter=alone, default_model="own")
+    result = await oma.run_team(team(), "Say hello.", model_routing=fallbacks("short-circuit"))
+    assert (result.success, result.error, alone.asked) == (False, BUSY, ["s1", "s2"])
+
+
+@proves("GOL-25")
+async def test_other_failures_are_no_reason_for_another_model() -> None:
+    adapter = Models(c1=LLMAuthenticationError("no", status=401, provider="p"))
+    oma = OpenMultiAgent(default_adapter=adapter, default_model="own")
+    result = await oma.run_team(team(), COMPLEX, model_routing=fallbacks("coordinator"))
+    assert (result.success, adapter.asked) == (False, ["c1"])
+
+
+@proves("GOL-25")
+async def test_a_stream_is_told_that_another_model_begins_anew() -> None:
+    oma = OpenMultiAgent(default_adapter=Models(s1=BUSY), default_model="own")
+    async with oma.stream_team(team(), "Say hello.", model_routing=fallbacks("short-circuit")) as stream:
+        kinds = [(event.type, event.agent) async for event in stream]
+    assert kinds.count(("turn_restart", "ann")) == 1
+    assert kinds.index(("turn_restart", "ann")) < kinds.index(("text", "ann"))
 
 
 @proves("GOL-27")
