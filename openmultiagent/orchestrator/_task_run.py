@@ -136,8 +136,8 @@ class TaskRun:
     async def _input(self) -> PreparedRunInput:
         run, task, team = self._run, self._task, self._run.crew.team
         context = memory = ""
-        if task.memory_scope == "all" and team.memory is not None:
-            memory = await team.memory.get_summary(without_task_ids=task.depends_on)
+        if task.memory_scope == "all":
+            memory = await team.remembered(without_task_ids=task.depends_on)
         if task.depends_on:
             context = dependency_context(self._dependencies(), task.dependency_payload)
         unread = team.unread(self._agent.name)

@@ -274,6 +274,16 @@ async def test_the_memory_of_the_team_has_the_results_and_is_shown_to_who_asks()
     assert entry.value == "the facts"
 
 
+@proves("TEM-34")
+@pytest.mark.parametrize(("settings", "shown"), [({}, "x" * 197 + "…"), ({"memory_value_chars": 10}, "x" * 7 + "…")])
+async def test_a_team_says_how_much_of_a_value_prompts_show(settings: dict[str, Any], shown: str) -> None:
+    model = Model({"A": "x" * 300})
+    crew = team("a", shared_memory=True, **settings)
+    tasks = [task("A"), task("B", "A"), task("C", "B", memory_scope="all")]
+    assert (await OpenMultiAgent(default_adapter=model).run_tasks(crew, tasks)).success
+    assert f"- task:A:result: {shown}" in model.prompts[-1].splitlines()
+
+
 @proves("DSP-17")
 async def test_unread_messages_are_in_the_prompt_until_a_task_has_succeeded_with_them() -> None:
     model = Model({"A": (ValueError("no"), "yes")})
