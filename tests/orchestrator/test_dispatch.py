@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from openmultiagent import (
     AgentConfig,
     CancelToken,
+    ConfigurationError,
     Event,
     LLMMessage,
     OpenMultiAgent,
@@ -107,6 +108,13 @@ async def test_no_more_agents_work_than_may(orchestrators: int, teams: int | Non
     result = await oma.run_tasks(team("a", "b", max_concurrency=teams), [task(f"T{number}") for number in range(12)])
     assert result.success
     assert model.peak == most
+
+
+@proves("DSP-11")
+@pytest.mark.parametrize("senseless", [0, -1, None, 1.5, True, "5"])
+def test_a_width_that_makes_no_sense_is_refused(senseless: Any) -> None:
+    with pytest.raises(ConfigurationError, match="max_concurrency must be an integer of 1 or more, got"):
+        OpenMultiAgent(max_concurrency=senseless)
 
 
 @proves("DSP-12")
