@@ -259,6 +259,24 @@ class GraphRun:
         )
         return agent
 
+    def leave_out(self, task: Task) -> bool:
+        """Skip a task whose condition does not hold, with all that waits for it, and say whether that was so.
+
+        Args:
+            task: A pending task.
+        """
+        condition = task.spec.run_if
+        before = (self.results[each] for each in task.depends_on if each in self.results)
+        if condition is None or condition.holds(before):
+            return False
+        left: list[Task] = []
+        unsubscribe = self.queue.on("task:skipped", left.append)
+        self.queue.skip(task.id, "its condition does not hold")
+        unsubscribe()
+        for each in left:
+            self.emit(TaskSkipped, each, agent=each.assignee, task=each.id)
+        return True
+
     def fail_unstarted(self, task: Task, error: BaseException, code: str | None = None) -> None:
         """Say that a task cannot be started.
 

@@ -532,3 +532,45 @@ async def test_a_memory_that_cannot_be_read_fails_the_task_that_wants_it() -> No
     info = result.task_results["A"].error_info
     assert info is not None
     assert info.kind == "store"
+
+
+# --- conditions ------------------------------------------------------------------------------------------------------
+
+
+@proves("DSP-27")
+@pytest.mark.parametrize("gate", ["", "on_task_dispatch", "on_approval"])
+async def test_a_condition_is_looked_at_when_everything_before_is_completed(gate: str) -> None:
+    model, seen = Model({"A": "yes", "B": "left", "C": "right"}), Seen()
+    asked: list[str] = []
+
+    def ask(*about: Any) -> bool:
+        asked.extend(each.id for each in (about[-1] if gate == "on_approval" else about))
+        return True
+
+    gates: dict[str, Any] = {gate: ask} if gate else {}
+    oma = OpenMultiAgent(default_adapter=model, listeners=[seen], **gates)
+    tasks = [
+        task("A"),
+        task("B", "A", run_if={"contains": "yes"}),
+        task("C", "A", run_if={"contains": "yes"}),
+        task("D", "B", "C", run_if={"contains": "right"}),
+        task("N", "A", run_if={"contains": "yes", "negate": True}),
+        task("M", "N", "D"),
+    ]
+    result = await oma.run_tasks(team(), tasks)
+    assert result.success
+    assert sorted(model.calls) == ["A", "B", "C", "D"]
+    assert {each.id: each.status for each in result.tasks} == {
+        **dict.fromkeys("ABCD", "completed"),
+        **dict.fromkeys("NM", "skipped"),
+    }
+    assert (result.tasks[4].result, seen.kinds("N"), seen.kinds("M")) == (
+        "its condition does not hold",
+        ["task_skipped"],
+        ["task_skipped"],
+    )
+    assert "N" not in asked
+    assert model.calls[-1] == "D"  # though one of those before it was enough
+    assert result.plan is not None
+    again = await OpenMultiAgent(default_adapter=model).run_from_plan(team(), result.plan.to_dict())
+    assert [each.status for each in again.tasks] == [each.status for each in result.tasks]
