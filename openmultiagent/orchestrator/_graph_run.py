@@ -266,8 +266,7 @@ class GraphRun:
             task: A pending task.
         """
         condition = task.spec.run_if
-        before = (self.results[each] for each in task.depends_on if each in self.results)
-        if condition is None or condition.holds(before):
+        if condition is None or condition.holds(self.results[each] for each in task.depends_on if each in self.results):
             return False
         left: list[Task] = []
         unsubscribe = self.queue.on("task:skipped", left.append)

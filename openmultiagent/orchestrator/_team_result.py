@@ -76,8 +76,8 @@ def _telling(run: GraphRun, status: RunStatus) -> tuple[ErrorInfo | None, BaseEx
 
 
 def _final_output(run: GraphRun) -> str:
-    """Return the outputs of the tasks that nobody depends on: what the graph was for, where nobody sums it up."""
-    ends = [run.results.get(task.id) for task in run.queue.list() if run.crew.models.is_leaf(task.id)]
-    return "\n\n---\n\n".join(
-        result.output for result in ends if result is not None and result.success and result.output
-    )
+    """Return how far each branch of the graph got: what the completed tasks came to that no completed one built on."""
+    done = [task for task in run.queue.list() if task.status == "completed"]
+    used = {each for task in done for each in task.depends_on}
+    outputs = [run.results[task.id].output for task in done if task.id not in used and task.id in run.results]
+    return "\n\n---\n\n".join(output for output in outputs if output)

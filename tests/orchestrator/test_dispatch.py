@@ -569,8 +569,17 @@ async def test_a_condition_is_looked_at_when_everything_before_is_completed(gate
         ["task_skipped"],
         ["task_skipped"],
     )
+    assert result.final_output == "D is done"
     assert "N" not in asked
     assert model.calls[-1] == "D"  # though one of those before it was enough
     assert result.plan is not None
     again = await OpenMultiAgent(default_adapter=model).run_from_plan(team(), result.plan.to_dict())
     assert [each.status for each in again.tasks] == [each.status for each in result.tasks]
+
+
+@proves("DSP-27")
+async def test_what_was_found_before_tasks_that_are_not_wanted_is_the_output() -> None:
+    model = Model({"A": "a draft that is good"})
+    tasks = [task("A"), task("B", "A", run_if={"contains": "bad"}), task("C", "B")]
+    result = await OpenMultiAgent(default_adapter=model).run_tasks(team(), tasks)
+    assert (result.success, result.final_output) == (True, "a draft that is good")
