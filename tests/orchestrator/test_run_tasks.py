@@ -29,6 +29,7 @@ from openmultiagent import (
     ToolUseBlock,
     tool,
 )
+from openmultiagent.adapters import LLMResponse
 from openmultiagent.stores import InMemoryStore
 from tests.support import proves
 from tests.support.teams import Model, Seen, answer
@@ -548,9 +549,12 @@ async def test_what_an_agent_said_before_an_empty_turn_is_handed_on(said: tuple[
 
 
 @proves("DSP-19")
-async def test_what_a_hook_has_emptied_stays_empty() -> None:
-    model = Model({"A": "secret"})
-    crew = {"name": "crew", "agents": [{"name": "a", "after_run": lambda result: result.replace(output="")}]}
-    result = await OpenMultiAgent(default_adapter=model).run_tasks(crew, [task("A"), task("B", "A")])
-    assert result.task_results["A"].output == ""
+async def test_what_a_hook_or_a_filter_has_emptied_stays_empty() -> None:
+    filtered = LLMResponse([], stop_reason="content_filter", usage=TokenUsage())
+    model = Model({"A": "secret", "C": (turn("secret"), filtered)})
+    emptied = {"name": "a", "after_run": lambda result: result.replace(output="")}
+    crew = {"name": "crew", "agents": [emptied, {"name": "c", "tools": [look]}]}
+    tasks = [task("A", assignee="a"), task("C", assignee="c"), task("D", "A", "C")]
+    result = await OpenMultiAgent(default_adapter=model).run_tasks(crew, tasks)
+    assert (result.task_results["A"].output, result.task_results["C"].output) == ("", "")
     assert "secret" not in model.prompts[-1]
