@@ -24,8 +24,10 @@ from openmultiagent import (
     OpenMultiAgent,
     PlanArtifact,
     Team,
+    TeamRunResult,
     TextDelta,
     TokenUsage,
+    ToolUseBlock,
 )
 from openmultiagent.adapters import LLMChatOptions, LLMResponse
 from openmultiagent.orchestrator import RoutingContext, RoutingDecision, TaskProfilerResult
@@ -33,7 +35,7 @@ from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 
 COMPLEX = "Research the topic first and then write a report."
-PLAN = [
+PLAN: list[dict[str, Any]] = [
     {"title": "Research", "description": "Find the facts.", "assignee": "ann"},
     {"title": "Write", "description": "Write the report.", "assignee": "bob", "depends_on": ["Research"]},
 ]
@@ -742,6 +744,48 @@ async def test_the_coordinator_is_revealed_only_on_request() -> None:
     for part in (f"Goal: {COMPLEX}", "Team: ann, bob", "Your role in this team: finds facts", "# Task: Research"):
         assert part in worker
     assert "## Team context" not in text_of(shown.calls[0].messages)
+
+
+def delegating(**fields: Any) -> tuple[ScriptedAdapter, Team]:
+    """A team whose first task fails once, and then has another agent help; and whose first plan is no plan."""
+    call = ToolUseBlock.new("1", "delegate_to_agent", {"target_agent": "bob", "prompt": "Help me."})
+    turns = iter([ValueError("flaky"), LLMResponse([call], usage=tokens(4, 2))])
+
+    def work(messages: Sequence[LLMMessage], _options: LLMChatOptions) -> Any:
+        is_first = len(messages) == 1 and "# Task: Research" in text_of(messages)
+        return next(turns) if is_first else "done"
+
+    first = PLAN[0] | {"max_retries": 1, "retry_delay": 0}
+    agents = [{"name": "ann", "tools": ["delegate_to_agent"]}, {"name": "bob", "description": "helps"}]
+    return scripted(("no plan", [first, PLAN[1]]), work=work), team(agents=agents, **fields)
+
+
+@proves("GOL-24")
+async def test_agents_that_are_delegated_to_are_told_of_their_own_role() -> None:
+    adapter, crew = delegating()
+    assert (await OpenMultiAgent(default_adapter=adapter).run_team(crew, COMPLEX, reveal_coordinator=True)).success
+    (told,) = (text for call in adapter.calls if "Help me." in (text := text_of(call.messages)))
+    assert told.startswith(f"## Team context\nGoal: {COMPLEX}\nTeam: ann, bob\nYour role in this team: helps\n")
+    assert told.endswith("\n\nHelp me.")
+
+
+@proves("GOL-26")
+async def test_whoever_makes_a_call_it_is_counted_once() -> None:
+    adapter, crew = delegating(shared_memory=True)
+    result = await OpenMultiAgent(default_adapter=adapter).run_team(crew, COMPLEX)
+    assert result.success
+    assert {phase: usage.total_tokens for phase, usage in result.usage_by_phase().items()} == {
+        "coordinator": 30,
+        "worker": 6 + 15 + 15,
+        "delegated": 15,
+        "synthesis": 15,
+    }
+    assert sum(entry.requests for entry in result.usage_report) == len(adapter.calls) == 8
+    assert result.total_token_usage.total_tokens == 96
+    assert result.total_token_usage == sum(result.usage_by_agent().values(), TokenUsage())
+    assert result.total_token_usage.unknown_calls == 1  # the one that failed
+    read = TeamRunResult.from_dict(json.loads(json.dumps(result.to_dict())))
+    assert read.to_dict() == result.to_dict()
 
 
 @proves("GOL-25")
