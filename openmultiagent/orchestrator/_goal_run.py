@@ -22,6 +22,7 @@ from ..errors import (
     ConfigurationError,
     InvalidTaskRequirementsError,
     OpenMultiAgentError,
+    PlanInvalidError,
     RoutingDeclarationRequiredError,
     StructuredOutputValidationError,
 )
@@ -399,7 +400,11 @@ class GoalRun:
             status, info = classify_failure(error, kind="validation")
             code = "COORDINATOR_PLAN_INVALID"
         failure = RunFailure(
-            message=status.message or decomposition.output, code=code, error_info=info, result=decomposition
+            message=status.message or decomposition.output,
+            code=code,
+            error_info=info,
+            result=decomposition,
+            issues=tuple(error.issues) if isinstance(error, PlanInvalidError) else (),
         )
         self._emit(RunFailed, failure, copy_failure)
         return stopped_team_result(

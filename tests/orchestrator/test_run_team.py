@@ -451,6 +451,17 @@ WRONG_PLANS = {
 }
 
 
+CODES = {
+    "empty": ["NO_TASKS"],
+    "cycle": ["DEPENDENCY_CYCLE"],
+    "unknown assignee": ["INVALID_ASSIGNEE"],
+    "unknown dependency": ["UNKNOWN_DEPENDENCY"],
+    "one title twice": ["DUPLICATE_TITLE"],
+    "wrong type": ["INVALID_TASK"],
+    "too many": ["TOO_MANY_TASKS"],
+}
+
+
 @proves("GOL-10")
 @pytest.mark.parametrize("kind", WRONG_PLANS)
 async def test_a_wrong_plan_is_given_back_once_and_then_ends_the_run(kind: str) -> None:
@@ -469,6 +480,7 @@ async def test_a_wrong_plan_is_given_back_once_and_then_ends_the_run(kind: str) 
         ("error", "coordinator"),
     ]
     assert progress.events[-1].data.code == "COORDINATOR_PLAN_INVALID"
+    assert [issue["code"] for issue in progress.events[-1].data.issues] == CODES.get(kind, [])
 
 
 @proves("GOL-10")
