@@ -292,7 +292,7 @@ def identity_dict(identity: RunIdentity) -> dict[str, Any]:
 
 
 def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
-    identity, info = record["identity"], record.get("error_info")
+    identity, info, duration = record["identity"], record.get("error_info"), record.get("duration")
     return {
         "success": bool(record["success"]),
         "status": read_status(record["status"]),
@@ -308,7 +308,7 @@ def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
         "metadata": copy_metadata(record.get("metadata")),
         "flags": tuple(record.get("flags", ())),
         "agent": str(record.get("agent", "")),
-        "duration": record.get("duration"),
+        "duration": None if duration is None else float(duration),
     }
 
 
