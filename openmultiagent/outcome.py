@@ -1,40 +1,34 @@
 """How a run ended: its status, the failure behind it, and the result of an agent's run.
 
 Results are frozen values. What they hold (messages, the inputs of tool calls) is the holder's own: whoever is handed a
-result is handed a copy of it (``copy_result``). Invariant: describing a failure never fails itself, whatever the
-exception does when it is looked at.
+result is handed a copy of it (``copy_result``). How failures are described is in ``_failures``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
-import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, replace
 from functools import partial
-from typing import Any, Final, Generic, Literal, get_args
+from typing import Any, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
-from ._record import maker, record
-from .errors import (
-    AdapterError,
-    ConfigurationError,
-    CostBudgetExceededError,
-    DependencyPayloadError,
-    EgressPolicyError,
-    LimitExceededError,
-    LLMCallTimeoutError,
-    OpenMultiAgentError,
-    RoutingTimeoutError,
-    TokenBudgetExceededError,
+from ._failures import (
+    ErrorInfo,
+    ErrorKind,
+    RunStatus,
+    StatusCode,
+    classify_failure,
+    describe_error,
+    is_retryable_error,
 )
+from ._record import maker, record
+from .errors import ConfigurationError
 from .identity import MetadataValue, RunIdentity, RunLink, copy_metadata
 from .messages import LLMMessage, UnreadMessages, coerce_messages, copy_messages, replace_lone_surrogates
-from .redaction import redact_sensitive_text
 from .usage import TokenUsage, UsageEntry
 
 __all__ = [
@@ -61,8 +55,6 @@ __all__ = [
 
 T = TypeVar("T", default=Any)
 
-StatusCode = Literal["ok", "error", "cancelled", "timeout", "budget_exhausted", "rejected", "suspended", "skipped"]
-"""How a run ended, in one word."""
 StopReason = Literal[
     "end_turn",
     "max_turns",
@@ -76,68 +68,6 @@ StopReason = Literal[
     "error",
 ]
 """Why the turn loop ended."""
-ErrorKind = Literal[
-    "provider",
-    "tool",
-    "framework",
-    "callback",
-    "validation",
-    "timeout",
-    "cancellation",
-    "budget",
-    "store",
-    "exporter",
-    "unknown",
-]
-"""Where a failure came from."""
-
-_MAX_STATUS_TEXT = 256
-_MAX_ERROR_TEXT = 1024
-_RETRYABLE_STATUS = frozenset({408, 409, 429})
-_KNOWN: Final[tuple[tuple[tuple[type[BaseException], ...], tuple[StatusCode, ErrorKind]], ...]] = (
-    ((TokenBudgetExceededError, CostBudgetExceededError, LimitExceededError), ("budget_exhausted", "budget")),
-    ((LLMCallTimeoutError, RoutingTimeoutError), ("timeout", "timeout")),
-    ((EgressPolicyError,), ("rejected", "validation")),
-    ((DependencyPayloadError,), ("error", "validation")),
-    ((asyncio.CancelledError,), ("cancelled", "cancellation")),
-)
-"""Failures whose class alone says what they are."""
-
-
-@record
-class RunStatus:
-    """The outcome in one word, and a sentence for people; ``str(status)`` is the word."""
-
-    code: StatusCode
-    message: str | None = None
-    """Redacted and cut to 256 characters."""
-
-    def __str__(self) -> str:
-        return self.code
-
-
-@record(kw_only=True)
-class ErrorInfo:
-    """What is known about a failure, as plain data without secrets."""
-
-    kind: ErrorKind
-    """Where it came from."""
-    name: str | None = None
-    """Class of the exception."""
-    code: str | None = None
-    """The error's own code."""
-    message: str | None = None
-    """Redacted and cut to 1,024 characters."""
-    retryable: bool | None = None
-    """Whether the same run may succeed later."""
-    http_status: int | None = None
-    provider: str | None = None
-    attempt: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are set, as plain JSON data."""
-        pairs = ((item.name, getattr(self, item.name)) for item in fields(self))
-        return {name: value for name, value in pairs if value is not None}
 
 
 @record(kw_only=True)
@@ -334,7 +264,7 @@ def identity_dict(identity: RunIdentity) -> dict[str, Any]:
 
 
 def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
-    identity, info = record["identity"], record.get("error_info")
+    identity, info, duration = record["identity"], record.get("error_info"), record.get("duration")
     return {
         "success": bool(record["success"]),
         "status": read_status(record["status"]),
@@ -349,6 +279,8 @@ def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
         "error_info": None if info is None else ErrorInfo(**info),
         "metadata": copy_metadata(record.get("metadata")),
         "flags": tuple(record.get("flags", ())),
+        "agent": str(record.get("agent", "")),
+        "duration": None if duration is None else float(duration),
     }
 
 
@@ -416,101 +348,3 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         agent=result.agent,
         duration=result.duration,
     )
-
-
-def is_retryable_error(error: object) -> bool:
-    """Say whether what failed may succeed when it is tried again.
-
-    Errors of this library know it themselves. For others the HTTP status decides, where there is one: 408, 409, 429
-    and 5xx are retryable, other 3xx and 4xx are not; without a status the answer is yes.
-
-    Args:
-        error: An exception, or anything that a provider raised.
-    """
-    if isinstance(error, AdapterError):
-        return error.retryable
-    if isinstance(error, LLMCallTimeoutError | RoutingTimeoutError):
-        return True
-    if isinstance(error, OpenMultiAgentError):
-        return False
-    if isinstance(error, BaseException) and not isinstance(error, Exception):
-        return False  # cancellation and exits
-    status = _http_status(error)
-    return status is None or status in _RETRYABLE_STATUS or not 300 <= status < 500
-
-
-def _http_status(error: object) -> int | None:
-    for name in ("status", "status_code"):
-        value = _attribute(error, name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return int(value)
-    return None
-
-
-def _attribute(error: object, name: str) -> object:
-    try:
-        return getattr(error, name, None)
-    except Exception:  # noqa: BLE001 - a foreign exception's property may fail in any way
-        return None
-
-
-def _text(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - a foreign exception's __str__ may fail in any way
-        text = ""
-    return redact_sensitive_text(replace_lone_surrogates(text))
-
-
-def describe_error(error: BaseException) -> str:
-    """Return type and text of an error for a log line: redacted, and cut to 1,024 characters.
-
-    Args:
-        error: Any exception, also one whose ``str`` fails.
-    """
-    text = _text(error)
-    return f"{type(error).__name__}: {text}"[:_MAX_ERROR_TEXT] if text else type(error).__name__
-
-
-def classify_failure(
-    error: BaseException,
-    *,
-    kind: ErrorKind | None = None,
-    provider: str | None = None,
-    attempt: int | None = None,
-) -> tuple[RunStatus, ErrorInfo]:
-    """Return the status and the description of a failed run.
-
-    Args:
-        error: What was raised.
-        kind: Where it came from, when the caller knows; the error's own class may know better.
-        provider: The adapter in use.
-        attempt: The attempt that failed.
-    """
-    code, found = _status_and_kind(error, kind)
-    text = _text(error) or type(error).__name__
-    own_code = _attribute(error, "code")
-    own_provider = _attribute(error, "provider")
-    info = ErrorInfo(
-        kind=found,
-        name=type(error).__name__,
-        code=str(own_code) if isinstance(own_code, str | int) and not isinstance(own_code, bool) else None,
-        message=text[:_MAX_ERROR_TEXT],
-        # What a callback of the application raised is its own fault, and the next run would meet it again.
-        retryable=found != "callback" and is_retryable_error(error),
-        http_status=_http_status(error),
-        provider=own_provider if isinstance(own_provider, str) else provider,
-        attempt=attempt,
-    )
-    return RunStatus(code, text[:_MAX_STATUS_TEXT]), info
-
-
-def _status_and_kind(error: BaseException, kind: ErrorKind | None) -> tuple[StatusCode, ErrorKind]:
-    for types, status_and_kind in _KNOWN:
-        if isinstance(error, types):
-            return status_and_kind
-    if kind is not None:
-        return ("cancelled" if kind == "cancellation" else "error"), kind
-    if isinstance(error, AdapterError) or _http_status(error) is not None:
-        return "error", "provider"
-    return "error", "unknown"

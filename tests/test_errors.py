@@ -71,7 +71,7 @@ SAMPLES: list[OpenMultiAgentError] = [
     LLMCallTimeoutError(timeout=0.5, agent="ann"),
     StructuredOutputValidationError(cause="field a is missing"),
     DependencyPayloadError("the output of a is no JSON"),
-    PlanInvalidError("the plan has two faults", issues=["no tasks", "no goal"]),
+    PlanInvalidError("the plan has two faults", issues=[{"code": "NO_TASKS", "message": "no tasks"}]),
     RoutingTimeoutError(timeout=2.0, stage="profiler"),
     RoutingProfilerFailedError("the profiler failed", cause="no model"),
     AdapterError("openai API error 418: no", **HTTP),
@@ -332,12 +332,12 @@ def test_an_error_keeps_what_it_was_given() -> None:
     requirements = InvalidTaskRequirementsError(issues)
     dependencies = InvalidTaskDependenciesError("cycle", issues=issues)
     declaration = RoutingDeclarationRequiredError("declare it", reasons=reasons)
-    plan = PlanInvalidError("no", issues=reasons)
+    plan = PlanInvalidError("no", issues=issues)
     issues[0]["code"] = "B"
     issues.append({})
     reasons.clear()
-    assert requirements.issues == dependencies.issues == [{"code": "A", "task_title": "one"}]
-    assert declaration.reasons == plan.issues == ["writes files"]
+    assert requirements.issues == dependencies.issues == plan.issues == [{"code": "A", "task_title": "one"}]
+    assert declaration.reasons == ["writes files"]
 
 
 @proves("ERR-10")

@@ -126,6 +126,8 @@ def make_result(**changes: Any) -> AgentRunResult[Any]:
         "identity": RunIdentity("run", 2, "a" * 32, "b" * 16, (RunLink("c" * 32, "d" * 16, "continued_from"),)),
         "metadata": {"tags": ["x"], "n": 0},
         "flags": ("flag",),
+        "agent": "adder",
+        "duration": 1.5,
     }
     return AgentRunResult(**{**values, **changes})
 
@@ -463,6 +465,7 @@ def test_a_result_is_read_from_its_json_data() -> None:
         ({"messages": [{"role": "nobody", "content": []}]}, r"messages\[0\].role must be one of"),
         ({"token_usage": None}, "cannot be read: TypeError"),
         ({"status": None}, "cannot be read: TypeError"),
+        ({"duration": "long"}, "cannot be read: ValueError"),
     ],
 )
 def test_what_is_no_record_of_a_result_is_refused(change: dict[str, Any], text: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ._base import OpenMultiAgentError
 
@@ -142,15 +143,15 @@ class PlanInvalidError(RunError):
 
     Args:
         message: The faults of the plan.
-        issues: One text per fault.
+        issues: One mapping per fault, with ``code`` and ``message``.
     """
 
     code = "PLAN_INVALID"
     field_names = ("issues",)
 
-    def __init__(self, message: str, *, issues: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, *, issues: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message)
-        self.issues = list(issues)
+        self.issues = [dict(issue) for issue in issues]
 
 
 class RoutingTimeoutError(RunError):

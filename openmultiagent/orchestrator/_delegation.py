@@ -11,15 +11,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from opentelemetry.trace import format_span_id, format_trace_id
-
 from .._log import get_logger
 from .._record import record
 from .._shown import shown
 from ..agent import AgentConfig
 from ..budget import BudgetScope, Limits
 from ..errors import InvalidMessageError
-from ..identity import RunLink, new_span_id
+from ..identity import new_span_id
 from ..messages import prepare_run_input
 from ..outcome import describe_error
 from ..tasks import Task
@@ -79,12 +77,17 @@ class _Delegation:
                 "delegate one thing after the other, or do it yourself"
             )
         try:
-            config = self.run.crew.models.delegated(self.run.crew.agents[target], self.task)
+            config = self.run.crew.agents[target]
             own = None if config.max_token_budget is None else Limits(tokens=config.max_token_budget)
             budget = self.budget.child(target, own)
-            config = with_team_tools(self.run, self.task, config, budget, self.chain)
             result = await self.run.crew.inner.run(
-                config, source, phase="delegated", budget=budget, task=self.task.id, links=self._links()
+                with_team_tools(self.run, self.task, config, budget, self.chain),
+                source,
+                phase="delegated",
+                budget=budget,
+                task=self.task.id,
+                links=self.run.links([self.task.id], "delegated_from"),
+                route=self.run.crew.models.delegated(config, self.task),
             )
         finally:
             give_back()
@@ -112,13 +115,6 @@ class _Delegation:
     def _told(self, target: str, prompt: str) -> str:
         preamble = self.run.crew.preamble.get(target)
         return f"{preamble}\n\n{prompt}" if preamble else prompt
-
-    def _links(self) -> list[RunLink]:
-        """Return the link to the span of the task; the span of the tool call is the parent."""
-        span = self.run.spans.get(self.task.id)
-        if span is None or not span.is_valid:
-            return []
-        return [RunLink(format_trace_id(span.trace_id), format_span_id(span.span_id), "delegated_from")]
 
     async def _recorded(self, caller: str, target: str, *, success: bool, output: str) -> None:
         memory = self.run.crew.team.memory

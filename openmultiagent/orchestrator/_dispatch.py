@@ -58,7 +58,7 @@ async def _as_they_come(run: GraphRun, group: TaskGroup) -> None:
                 await run.changed()
                 continue
             task = run.queue[order.pop()]
-            agent = _assigned(run, task)
+            agent = None if run.leave_out(task) else _assigned(run, task)
             if agent is None:
                 continue
             run.crew.slots.take()  # now: an agent that delegates may want it while the gate is asked
@@ -87,15 +87,20 @@ async def _in_rounds(run: GraphRun, group: TaskGroup) -> None:
     assert gate is not None  # noqa: S101 - the caller looked
     order: ReadyOrder = run.crew.scheduler.ready_order(run.queue.list())
     while True:
-        batch = sorted(run.queue.ready(), key=order.rank)
+        batch = _ready(run, order)
         if next_action(run.standing(len(batch))) == "finish":
             return
         await _round(run, group, batch)
         completed = [done for task in batch if (done := run.queue[task.id]).status == "completed"]
         if completed and run.standing(0).stop is None:
-            following = _with_assignees(run, sorted(run.queue.ready(), key=order.rank))
+            following = _with_assignees(run, _ready(run, order))
             if following:
                 await _allows(run, "on_approval", gate, completed, following)
+
+
+def _ready(run: GraphRun, order: ReadyOrder) -> list[Task]:
+    """Return the tasks of the next round, the most urgent first."""
+    return [task for task in sorted(run.queue.ready(), key=order.rank) if not run.leave_out(task)]
 
 
 async def _round(run: GraphRun, group: TaskGroup, batch: list[Task]) -> None:

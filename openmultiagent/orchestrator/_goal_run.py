@@ -7,7 +7,7 @@ ended the run; its ``agent_start`` has an ``agent_complete`` on every path.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,11 +22,13 @@ from ..errors import (
     ConfigurationError,
     InvalidTaskRequirementsError,
     OpenMultiAgentError,
+    PlanInvalidError,
     RoutingDeclarationRequiredError,
     StructuredOutputValidationError,
 )
+from ..identity import RunLink
 from ..messages import LLMMessage, PreparedRunInput, prepare_run_input
-from ..outcome import AgentRunResult, RunStatus, classify_failure, copy_result
+from ..outcome import AgentRunResult, ErrorKind, RunStatus, classify_failure, copy_result
 from ..tasks import (
     AgentSelector,
     PlanArtifact,
@@ -44,7 +46,6 @@ from ..tasks import (
     plan_graph,
     route_for,
     task_input_text,
-    with_route,
 )
 from ._decide import Stop
 from ._dispatch import dispatch
@@ -142,7 +143,7 @@ class GoalRun:
         if cancel is not None and cancel.cancelled:
             return self._stopped(cancelled_stop(cancel))
         try:
-            ended = await self._route()
+            ended = await self._routed()
             if ended is not None:
                 return ended
             if self.decision is not None and self.decision.mode == "single":
@@ -153,6 +154,12 @@ class GoalRun:
                 self._tell_end(self._cancelled(self._budget))
 
     # --- who works ---------------------------------------------------------------------------------------------------
+
+    async def _routed(self) -> TeamRunResult | None:
+        try:
+            return await self._route()
+        except Exception as error:  # noqa: BLE001 - isolation boundary: routers, profilers and estimators are the application's
+            return self._failed(error, kind="callback")
 
     async def _route(self) -> TeamRunResult | None:
         setup, crew = self.setup, self.crew
@@ -243,8 +250,6 @@ class GoalRun:
         crew, goal = self.crew, self.setup.goal
         chosen = AgentSelector().select(task_input_text(goal), list(crew.agents.values())).agent
         assert chosen is not None  # noqa: S101 - an empty team is never routed to a single agent
-        route = route_for(crew.routing, phase="short-circuit", agent=chosen.name)
-        config = chosen if route is None else with_route(chosen, route)
         description = goal if isinstance(goal, TaskInput) or goal.strip() else "(the goal is empty)"
         spec = TaskSpec(f"Short-circuit: {chosen.name}", description, id=_ALONE, assignee=chosen.name)
         run = GraphRun(crew, [create_task(spec)])
@@ -256,7 +261,8 @@ class GoalRun:
         begun, started_at, result = anyio.current_time(), datetime.now(UTC), None
         source = _prepared(goal if isinstance(goal, str) else goal.messages())
         try:
-            result = await crew.inner.run(config, source, phase="short-circuit", budget=budget)
+            route = route_for(crew.routing, phase="short-circuit", agent=chosen.name)
+            result = await crew.inner.run(chosen, source, phase="short-circuit", budget=budget, route=route)
         finally:
             took = anyio.current_time() - begun
             ended = self._cancelled(budget) if result is None else result
@@ -346,7 +352,7 @@ class GoalRun:
             return self._ended(run)
         outcomes = [_outcome(task) for task in run.queue.list()]
         prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=memory)
-        answer = await self._ask(prompt, "synthesis", None)
+        answer = await self._ask(prompt, "synthesis", None, links=run.links(run.spans, "consumed"))
         if answer.success and answer.output.strip() and answer.stop_reason != "content_filter":
             return self._ended(run, final_output=answer.output)
         if answer.success:  # and yet no answer
@@ -371,19 +377,21 @@ class GoalRun:
 
     # --- the coordinator ---------------------------------------------------------------------------------------------
 
-    async def _ask(self, prompt: str, phase: Any, schema: Any) -> Result:
+    async def _ask(self, prompt: str, phase: Any, schema: Any, links: Sequence[RunLink] = ()) -> Result:
         """Run the coordinator once."""
         setup, crew = self.setup, self.crew
         agents = list(crew.agents.values())
         config = coordinator_agent(
             setup.coordinator, coordinator_prompt(setup.coordinator, agents), output_schema=schema
         )
-        config = setup.complete(config)
-        route = route_for(crew.routing, phase=phase, agent=COORDINATOR)
-        if route is not None:
-            config = with_route(config, route)
-        source, budget = _prepared(goal_input(setup.goal, prompt)), self._budget.child(COORDINATOR)
-        self._said[phase] = result = await crew.inner.run(config, source, phase=phase, budget=budget)
+        self._said[phase] = result = await crew.inner.run(
+            setup.complete(config),
+            _prepared(goal_input(setup.goal, prompt)),
+            phase=phase,
+            budget=self._budget.child(COORDINATOR),
+            links=links,
+            route=route_for(crew.routing, phase=phase, agent=COORDINATOR),
+        )
         return result
 
     def _without_plan(self, decomposition: Result) -> TeamRunResult:
@@ -396,7 +404,11 @@ class GoalRun:
             status, info = classify_failure(error, kind="validation")
             code = "COORDINATOR_PLAN_INVALID"
         failure = RunFailure(
-            message=status.message or decomposition.output, code=code, error_info=info, result=decomposition
+            message=status.message or decomposition.output,
+            code=code,
+            error_info=info,
+            result=decomposition,
+            issues=tuple(error.issues) if isinstance(error, PlanInvalidError) else (),
         )
         self._emit(RunFailed, failure, copy_failure)
         return stopped_team_result(
@@ -460,9 +472,9 @@ class GoalRun:
             self.crew.call, status, stop.error_info, goal=self.setup.goal, routing_decision=self.decision
         )
 
-    def _failed(self, error: Exception) -> TeamRunResult:
+    def _failed(self, error: Exception, *, kind: ErrorKind | None = None) -> TeamRunResult:
         return failed_team_result(
-            self.crew.call, error, kind=None, goal=self.setup.goal, routing_decision=self.decision
+            self.crew.call, error, kind=kind, goal=self.setup.goal, routing_decision=self.decision
         )
 
     def _emit(self, kind: Any, payload: Any, copy: Any) -> None:

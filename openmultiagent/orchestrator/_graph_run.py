@@ -6,24 +6,26 @@ same step, so that no event is lost to a cancellation; a task whose start was to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-from opentelemetry.trace import SpanContext
+from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from .._record import record
 from ..agent import AgentConfig, AgentFinished, AgentStarted, RunCall
 from ..budget import BudgetError
 from ..cancellation import CancelToken
 from ..events import Event, EventBus
+from ..identity import RunLink
 from ..outcome import AgentRunResult, classify_failure, copy_result
 from ..tasks import (
     ModelRoutingPolicy,
     RunFailure,
+    RunWarning,
     Scheduler,
     Task,
     TaskCompleted,
@@ -110,6 +112,20 @@ class GraphRun:
         self._changed: anyio.Event | None = None
         self._fallen: list[Task] = []
         """Tasks that have just failed with another one."""
+
+    def links(self, task_ids: Iterable[str], relation: str) -> list[RunLink]:
+        """Return links to the spans of tasks, of those that have one.
+
+        Args:
+            task_ids: Ids of tasks.
+            relation: What the tasks are to whoever has the links.
+        """
+        spans = (self.spans[each] for each in task_ids if each in self.spans)
+        return [
+            RunLink(format_trace_id(span.trace_id), format_span_id(span.span_id), relation)
+            for span in spans
+            if span.is_valid
+        ]
 
     # --- what stops a run --------------------------------------------------------------------------------------------
 
@@ -202,6 +218,9 @@ class GraphRun:
         # A copy: the caller may change its result before a listener has looked at this one.
         told = copy_result(result) if self.crew.bus.has_listeners else result
         if result.success:
+            if not result.output.strip() and not self.crew.models.is_leaf(task.id):
+                warning = {"code": "EMPTY_OUTPUT", "task_id": task.id, "task_title": task.title}
+                self.emit(RunWarning, warning, agent=agent, task=task.id, copy=dict)
             self.queue.complete(task.id, result.output)
             self.emit(TaskCompleted, told, agent=agent, task=task.id, copy=copy_result)
         else:
@@ -239,6 +258,23 @@ class GraphRun:
             retries=retries,
         )
         return agent
+
+    def leave_out(self, task: Task) -> bool:
+        """Skip a task whose condition does not hold, with all that waits for it, and say whether that was so.
+
+        Args:
+            task: A pending task.
+        """
+        condition = task.spec.run_if
+        if condition is None or condition.holds(self.results[each] for each in task.depends_on if each in self.results):
+            return False
+        left: list[Task] = []
+        unsubscribe = self.queue.on("task:skipped", left.append)
+        self.queue.skip(task.id, "its condition does not hold")
+        unsubscribe()
+        for each in left:
+            self.emit(TaskSkipped, each, agent=each.assignee, task=each.id)
+        return True
 
     def fail_unstarted(self, task: Task, error: BaseException, code: str | None = None) -> None:
         """Say that a task cannot be started.

@@ -19,6 +19,7 @@ from ..agent import (
     RunCall,
     RunEnvironment,
     RunNext,
+    TurnRestarted,
     execute_agent,
     failed_result,
 )
@@ -27,11 +28,12 @@ from ..cancellation import CancelToken
 from ..errors import ConfigurationError
 from ..events import Event, EventBus
 from ..identity import RunIdentity, RunLink
-from ..messages import PreparedRunInput
+from ..messages import LLMMessage, PreparedRunInput, Role, TextBlock
 from ..outcome import AgentRunResult
+from ..tasks import ModelRoute, with_route
 from ._execute import Machinery
 
-__all__ = ["InnerRuns"]
+__all__ = ["InnerRuns", "is_providers_moment"]
 
 Result = AgentRunResult[Any]
 
@@ -85,6 +87,7 @@ class InnerRuns:
         budget: BudgetScope,
         task: str | None = None,
         links: Sequence[RunLink] = (),
+        route: ModelRoute | None = None,
     ) -> Result:
         """Run a fresh agent and return its result.
 
@@ -95,7 +98,30 @@ class InnerRuns:
             budget: Its own scope, below the run's.
             task: Id of the task that it works on, if any.
             links: What its span is linked to.
+            route: The model to use instead of its own; those after it are tried at once when a provider is down.
         """
+        once = partial(self._once, source=source, phase=phase, budget=budget, task=task, links=links)
+        if route is None:
+            return await once(config)
+        result = await once(with_route(config, route))
+        for further in route.fallback:
+            if not is_providers_moment(result):
+                break
+            if self._sink is not None:
+                await self._told(self._sink, task)(TurnRestarted(agent=config.name, payload=1))
+            result = await once(with_route(config, further))
+        return result
+
+    async def _once(
+        self,
+        config: AgentConfig,
+        *,
+        source: PreparedRunInput,
+        phase: str,
+        budget: BudgetScope,
+        task: str | None,
+        links: Sequence[RunLink],
+    ) -> Result:
         call = self._call
         operation: RunNext = partial(self._core, config, source, phase, budget, task)
         if self._around:
@@ -117,6 +143,10 @@ class InnerRuns:
         overrun = call.budget.overrun()
         if overrun is not None:
             self.tell_overrun(overrun, config.name, task)
+        # A hook may have emptied the output, and a filter the turn: then what was said before is not meant either.
+        is_silent = result.success and not result.output.strip() and result.stop_reason in ("end_turn", "max_turns")
+        if is_silent and config.after_run is None:
+            return result.replace(output=_last_text(result.messages))
         return result
 
     def environment(
@@ -141,7 +171,7 @@ class InnerRuns:
             tool_tracing=self._steps.tool,
             on_tool_call=machinery.on_tool_call,
             toolsets=machinery.toolsets,
-            sink=sink if sink is None or task is None else partial(_labelled, sink, task),
+            sink=None if sink is None else self._told(sink, task),
             cancel=self._cancel,
             metadata=self._call.source_metadata,
         )
@@ -162,6 +192,10 @@ class InnerRuns:
             self._has_told_overrun = True
         self._bus.emit(BudgetExceeded(agent=agent, task=task, payload=error))
 
+    @staticmethod
+    def _told(sink: EventSink, task: str | None) -> EventSink:
+        return sink if task is None else partial(_labelled, sink, task)
+
     async def _core(
         self, config: AgentConfig, source: PreparedRunInput, phase: str, budget: BudgetScope, task: str | None
     ) -> Result:
@@ -172,10 +206,27 @@ class InnerRuns:
             return failed_result(environment, error, kind="validation")
 
 
+def is_providers_moment(result: Result) -> bool:
+    """Say whether a run failed of a provider that may do better later: a reason to ask another one, as no other is.
+
+    Args:
+        result: What the run came to.
+    """
+    info = result.error_info
+    return info is not None and info.kind == "provider" and info.retryable is True
+
+
 def _is_about(scope: BudgetScope, error: BudgetError) -> bool:
     limits = scope.limits
     of_scope = (limits.tokens, limits.cost, limits.requests, limits.tool_calls, limits.seconds)
     return error.agent == scope.name and error.budget in of_scope
+
+
+def _last_text(messages: Sequence[LLMMessage]) -> str:
+    """Return what a model said last, before turns in which it only called tools or said nothing."""
+    turns = (message.content for message in reversed(messages) if message.role is Role.ASSISTANT)
+    texts = ("".join(block.text for block in turn if isinstance(block, TextBlock)) for turn in turns)
+    return next((text for text in texts if text.strip()), "")
 
 
 async def _labelled(sink: EventSink, task: str, event: Event[Any]) -> None:

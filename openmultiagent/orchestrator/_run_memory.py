@@ -49,13 +49,10 @@ async def recall(run: GraphRun) -> str:
     Args:
         run: The run.
     """
-    memory = run.crew.team.memory
-    if memory is None:
-        return ""
     found = ""
     try:
         with bounded(run):
-            found = await memory.get_summary(without_task_ids=[task.id for task in run.queue.list()])
+            found = await run.crew.team.remembered(without_task_ids=[task.id for task in run.queue.list()])
     except Exception as error:  # noqa: BLE001 - isolation boundary: the store is the application's
         _stop(run, error)
     return found

@@ -73,17 +73,14 @@ class TaskModels:
             each for each in route.routes if needs is None or declared_provider(with_route(agent, each)) == needs
         )
 
-    def delegated(self, agent: AgentConfig, task: Task) -> AgentConfig:
-        """Return an agent as it does a part of somebody else's task.
+    def delegated(self, agent: AgentConfig, task: Task) -> ModelRoute | None:
+        """Return the model with which an agent does a part of somebody else's task; None is its own.
 
         Args:
             agent: The agent.
             task: The task.
         """
-        leaf = self.is_leaf(task.id)
-        return self.variant(
-            agent, route_for(self._routing, phase="delegated", agent=agent.name, task=task, leaf=leaf), None
-        )
+        return route_for(self._routing, phase="delegated", agent=agent.name, task=task, leaf=self.is_leaf(task.id))
 
     def variant(self, agent: AgentConfig, route: ModelRoute | None, timeout: float | None) -> AgentConfig:
         """Return an agent as it does a task; many tasks have the same variant.

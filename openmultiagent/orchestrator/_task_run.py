@@ -33,6 +33,7 @@ from ..tasks import (
 from ..tracing import TracedTask
 from ._delegation import with_team_tools
 from ._graph_run import GraphRun
+from ._inner import is_providers_moment
 from ._run_memory import bounded, remember
 
 __all__ = ["TaskRun"]
@@ -135,8 +136,8 @@ class TaskRun:
     async def _input(self) -> PreparedRunInput:
         run, task, team = self._run, self._task, self._run.crew.team
         context = memory = ""
-        if task.memory_scope == "all" and team.memory is not None:
-            memory = await team.memory.get_summary(without_task_ids=task.depends_on)
+        if task.memory_scope == "all":
+            memory = await team.remembered(without_task_ids=task.depends_on)
         if task.depends_on:
             context = dependency_context(self._dependencies(), task.dependency_payload)
         unread = team.unread(self._agent.name)
@@ -207,9 +208,7 @@ class _Attempts:
         """Make the next attempt."""
         work = self._work
         result = await work.attempt(self._routes[self._place], self._source, is_only=not work.is_retried)
-        info = result.error_info
-        # Only a provider that may do better later is a reason for another one; its other faults would be theirs, too.
-        if info is not None and info.kind == "provider" and info.retryable and self._place + 1 < len(self._routes):
+        if is_providers_moment(result) and self._place + 1 < len(self._routes):
             self._place += 1
         return result
 

@@ -1,6 +1,7 @@
 """Tasks: what is asked for, the graph they make up, who does them when, what became of them, and the run's result."""
 
 from ._board import QueueProgress, TaskBoard
+from ._condition import TaskCondition
 from ._events import (
     RunFailed,
     RunFailure,
@@ -116,6 +117,7 @@ __all__ = [
     "Task",
     "TaskBoard",
     "TaskCompleted",
+    "TaskCondition",
     "TaskEvent",
     "TaskExecutionMetrics",
     "TaskExecutionRecord",

@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 from pydantic import SkipValidation
 
-from .._spec import spec
+from .._spec import as_spec, spec
 from ..errors import ConfigurationError, InvalidMessageError
+from ._condition import TaskCondition
 from ._fields import (
     Reader,
     TaskMetadataValue,
@@ -155,6 +156,9 @@ class TaskSpec:
     """How urgent it is among tasks that are ready."""
     requires: SkipValidation[TaskRequirements | None] = None
     """What its agent must have; a mapping with the fields of ``TaskRequirements`` is as good."""
+    run_if: SkipValidation[TaskCondition | None] = None
+    """What the results that it depends on have to be for it to be done; a mapping with the fields is as good. Otherwise
+    it is left out, and so is all that waits for it."""
     text: str = field(init=False, repr=False, compare=False)
     """The text view of ``description``."""
 
@@ -235,7 +239,7 @@ def _remade(cls: type[TaskSpec], state: dict[str, Any]) -> TaskSpec:
 
 
 def _plain(value: object) -> Any:
-    if isinstance(value, TaskRequirements):
+    if isinstance(value, TaskRequirements | TaskCondition):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {key: list(item) if isinstance(item, tuple) else item for key, item in value.items()}
@@ -273,6 +277,8 @@ def _read_fields(made: Any, values: Mapping[str, Any], readers: Mapping[str, Rea
         raise ConfigurationError("; ".join(faults))
     if "description" in read:
         read["text"] = task_input_text(read["description"])
+        if read["run_if"] is not None and not read["depends_on"]:
+            raise ConfigurationError(f"{where}.run_if is about the results of other tasks; name them in depends_on")
     made.__dict__.update(read)
 
 
@@ -296,6 +302,13 @@ def read_title(value: object, where: str) -> str:
 
 def _read_requirements(value: object, where: str) -> TaskRequirements:
     return TaskRequirements.of(cast("Mapping[str, Any]", value), where=where)
+
+
+def _read_condition(value: object, where: str) -> TaskCondition:
+    try:
+        return as_spec(TaskCondition, value, where=where)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.message if where in error.message else f"{where}: {error.message}") from None
 
 
 _REQUIREMENT_READERS: dict[str, Reader] = {
@@ -323,4 +336,5 @@ TaskSpec.__readers__ = {
     "role": optional(short_name),
     "priority": one_of("low", "normal", "high", "critical"),
     "requires": optional(_read_requirements),
+    "run_if": optional(_read_condition),
 }

@@ -39,6 +39,8 @@ class TeamConfig:
     """Whether the agents share a memory, which each run begins with a copy of the team's."""
     shared_memory_store: SkipValidation[MemoryStore | Unset] = UNSET
     """A store for shared memory, which all runs then share, whatever ``shared_memory`` says. None is refused."""
+    memory_value_chars: Annotated[int, Field(ge=3, strict=True)] = 200
+    """Characters that a prompt shows of a value of shared memory, at the most; longer ones are cut."""
     max_concurrency: Annotated[int, Field(ge=1, strict=True)] | None = None
     """The most agents that work at the same time in a run; the orchestrator's limit holds as well."""
 
@@ -77,6 +79,7 @@ class TeamConfig:
             agents=[copy.deepcopy(agent, memo) for agent in self.roster],
             shared_memory=self.shared_memory,
             shared_memory_store=self.shared_memory_store,
+            memory_value_chars=self.memory_value_chars,
             max_concurrency=self.max_concurrency,
         )
 

@@ -7,7 +7,7 @@ team's, so that runs of one team at the same time cannot mix; only a store that 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
 from .._record import record
@@ -235,6 +235,20 @@ class TeamRun:
             ConfigurationError: There is no such agent.
         """
         return unread_messages(self.bus, agent)
+
+    async def remembered(self, *, without_task_ids: Collection[str]) -> str:
+        """Return what the memory of this run holds, as a section of a prompt; an empty text without memory.
+
+        Args:
+            without_task_ids: Leave out the results of these tasks, which the prompt has anyway.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        if self.memory is None:
+            return ""
+        most = self.team.config.memory_value_chars
+        return await self.memory.get_summary(without_task_ids=without_task_ids, max_value_chars=most)
 
     def emit(self, event: str, data: Any = None) -> None:
         """Tell the team's handlers of something that happened in this run.

@@ -42,6 +42,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "messages._copy": {"copy_blocks", "copy_messages"},  # foreign objects copy themselves
     "orchestrator._delegation": {"_Delegation._recorded"},  # the application's store
     "orchestrator._gates": {"_asked"},  # users' gates
+    "orchestrator._goal_run": {"GoalRun._routed"},  # users' routers and profilers
     "orchestrator._run_memory": {"recall", "remember"},  # the application's store
     "orchestrator._task_run": {"TaskRun._attempts"},  # what is handed on, which users' types write
     "orchestrator._team_steps": {"TeamSteps.guard"},  # users' middleware
@@ -49,7 +50,8 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
     "orchestrator._steps": {"run_around"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
-    "outcome": {"_attribute", "_text", "can_pickle"},  # foreign exceptions describe and pickle themselves
+    "_failures": {"_attribute", "_text"},  # foreign exceptions describe themselves
+    "outcome": {"can_pickle"},  # foreign exceptions pickle themselves
     "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
     "team._handlers": {"Handlers.tell"},  # users' functions
     "tasks._payloads": {"canonical_json"},  # the types of structured answers write themselves

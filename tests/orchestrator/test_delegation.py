@@ -8,7 +8,16 @@ from typing import Any
 import anyio
 import pytest
 
-from openmultiagent import AgentConfig, CancelToken, LLMMessage, OpenMultiAgent, ToolResultBlock, ToolUseBlock, tool
+from openmultiagent import (
+    AgentConfig,
+    CancelToken,
+    LLMMessage,
+    LLMServerError,
+    OpenMultiAgent,
+    ToolResultBlock,
+    ToolUseBlock,
+    tool,
+)
 from openmultiagent.stores import InMemoryStore
 from tests.support import proves
 from tests.support.teams import Model, Seen, answer, prompt_of
@@ -226,6 +235,20 @@ async def test_a_delegation_is_written_down_where_the_team_has_a_memory() -> Non
     assert [(entry.value, (entry.metadata or {})["success"]) for entry in entries] == [("helped", True), ("no", False)]
 
 
+@proves("DSP-75")
+async def test_delegations_at_the_same_time_leave_an_entry_each() -> None:
+    store = InMemoryStore()
+    calls = [
+        ToolUseBlock.new(target, "delegate_to_agent", {"target_agent": target, "prompt": f"Help, {target}."})
+        for target in ("b", "c")
+    ]
+    model = Model({"A": (answer("", blocks=calls), "end")})
+    team = crew("a", "b", "c", shared_memory_store=store)
+    assert (await OpenMultiAgent(default_adapter=model).run_tasks(team, [task("A", assignee="a")])).success
+    entries = {entry.key.rpartition(":")[0]: entry.value for entry in await store.list() if "delegation" in entry.key}
+    assert entries == {"a/delegation:b": "Help, b. is done", "a/delegation:c": "Help, c. is done"}
+
+
 class BrokenStore(InMemoryStore):
     """Refuses what is written down of delegations."""
 
@@ -298,10 +321,45 @@ async def test_a_delegated_agent_has_its_own_model_prompt_and_credentials() -> N
 
 
 @proves("DSP-78")
-async def test_rules_may_give_delegated_work_another_model() -> None:
+async def test_a_tool_may_run_another_agent_which_sees_nothing_of_the_conversation_that_it_is_called_in() -> None:
+    model = Model({"A": (answer("Thinking.", blocks=[ToolUseBlock.new("1", "consult", {})]), "end"), "Say.": "said"})
+    oma = OpenMultiAgent(default_adapter=model)
+
+    @tool
+    async def consult() -> str:
+        """Ask somebody else."""
+        return (await oma.run_agent({"name": "other"}, "Say.")).output
+
+    team = {"name": "crew", "agents": [{"name": "a", "tools": [consult]}]}
+    result = await oma.run_tasks(team, [task("A")])
+    assert (result.final_output, result.task_results["A"].tool_calls[0].output) == ("end", "said")
+    assert model.calls == ["A", "Say.", "A"]
+    assert model.sent[1] == [LLMMessage.user("Say.")]
+
+
+@proves("DSP-78")
+async def test_agents_that_share_an_adapter_keep_their_own_settings() -> None:
     model = Model({"A": (delegate("b"), "end"), "Help.": "helped"})
-    routing = {"rules": [{"match": {"phase": "delegated"}, "route": {"model": "cheap"}}]}
+    agents = [
+        {"name": "a", "tools": ["delegate_to_agent"], "settings": {"stop": ["A"], "temperature": 0}},
+        {"name": "b", "settings": {"seed": 7}},
+    ]
+    team = {"name": "crew", "agents": agents}
+    await OpenMultiAgent(default_adapter=model).run_tasks(team, [task("A", assignee="a"), task("B", assignee="b")])
+    sent = [
+        (title, each.stop, each.temperature, each.seed) for title, each in zip(model.calls, model.options, strict=True)
+    ]
+    own, others = (("A",), 0, None), (None, None, 7)
+    assert sorted(sent) == [("A", *own), ("A", *own), ("B", *others), ("Help.", *others)]
+    assert agents[0]["settings"] == {"stop": ["A"], "temperature": 0}
+
+
+@proves("DSP-78")
+async def test_rules_may_give_delegated_work_another_model() -> None:
+    model = Model({"A": (delegate("b"), "end"), "Help.": (LLMServerError("busy", status=503, provider="p"), "helped")})
+    route = {"model": "cheap", "fallback": [{"model": "spare"}]}
+    routing = {"rules": [{"match": {"phase": "delegated"}, "route": route}]}
     await OpenMultiAgent(default_adapter=model, default_model="dear").run_tasks(
         crew(), [task("A", assignee="a")], model_routing=routing
     )
-    assert [options.model for options in model.options] == ["dear", "cheap", "dear"]
+    assert [options.model for options in model.options] == ["dear", "cheap", "spare", "dear"]

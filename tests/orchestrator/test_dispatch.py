@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from openmultiagent import (
     AgentConfig,
     CancelToken,
+    ConfigurationError,
     Event,
     LLMMessage,
     OpenMultiAgent,
@@ -107,6 +108,13 @@ async def test_no_more_agents_work_than_may(orchestrators: int, teams: int | Non
     result = await oma.run_tasks(team("a", "b", max_concurrency=teams), [task(f"T{number}") for number in range(12)])
     assert result.success
     assert model.peak == most
+
+
+@proves("DSP-11")
+@pytest.mark.parametrize("senseless", [0, -1, None, 1.5, True, "5"])
+def test_a_width_that_makes_no_sense_is_refused(senseless: Any) -> None:
+    with pytest.raises(ConfigurationError, match="max_concurrency must be an integer of 1 or more, got"):
+        OpenMultiAgent(max_concurrency=senseless)
 
 
 @proves("DSP-12")
@@ -524,3 +532,54 @@ async def test_a_memory_that_cannot_be_read_fails_the_task_that_wants_it() -> No
     info = result.task_results["A"].error_info
     assert info is not None
     assert info.kind == "store"
+
+
+# --- conditions ------------------------------------------------------------------------------------------------------
+
+
+@proves("DSP-27")
+@pytest.mark.parametrize("gate", ["", "on_task_dispatch", "on_approval"])
+async def test_a_condition_is_looked_at_when_everything_before_is_completed(gate: str) -> None:
+    model, seen = Model({"A": "yes", "B": "left", "C": "right"}), Seen()
+    asked: list[str] = []
+
+    def ask(*about: Any) -> bool:
+        asked.extend(each.id for each in (about[-1] if gate == "on_approval" else about))
+        return True
+
+    gates: dict[str, Any] = {gate: ask} if gate else {}
+    oma = OpenMultiAgent(default_adapter=model, listeners=[seen], **gates)
+    tasks = [
+        task("A"),
+        task("B", "A", run_if={"contains": "yes"}),
+        task("C", "A", run_if={"contains": "yes"}),
+        task("D", "B", "C", run_if={"contains": "right"}),
+        task("N", "A", run_if={"contains": "yes", "negate": True}),
+        task("M", "N", "D"),
+    ]
+    result = await oma.run_tasks(team(), tasks)
+    assert result.success
+    assert sorted(model.calls) == ["A", "B", "C", "D"]
+    assert {each.id: each.status for each in result.tasks} == {
+        **dict.fromkeys("ABCD", "completed"),
+        **dict.fromkeys("NM", "skipped"),
+    }
+    assert (result.tasks[4].result, seen.kinds("N"), seen.kinds("M")) == (
+        "its condition does not hold",
+        ["task_skipped"],
+        ["task_skipped"],
+    )
+    assert result.final_output == "D is done"
+    assert "N" not in asked
+    assert model.calls[-1] == "D"  # though one of those before it was enough
+    assert result.plan is not None
+    again = await OpenMultiAgent(default_adapter=model).run_from_plan(team(), result.plan.to_dict())
+    assert [each.status for each in again.tasks] == [each.status for each in result.tasks]
+
+
+@proves("DSP-27")
+async def test_what_was_found_before_tasks_that_are_not_wanted_is_the_output() -> None:
+    model = Model({"A": "a draft that is good"})
+    tasks = [task("A"), task("B", "A", run_if={"contains": "bad"}), task("C", "B")]
+    result = await OpenMultiAgent(default_adapter=model).run_tasks(team(), tasks)
+    assert (result.success, result.final_output) == (True, "a draft that is good")

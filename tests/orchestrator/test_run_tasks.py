@@ -26,7 +26,10 @@ from openmultiagent import (
     Team,
     TeamRunResult,
     TokenUsage,
+    ToolUseBlock,
+    tool,
 )
+from openmultiagent.adapters import LLMResponse
 from openmultiagent.stores import InMemoryStore
 from tests.support import proves
 from tests.support.teams import Model, Seen, answer
@@ -290,6 +293,16 @@ async def test_the_memory_of_the_team_has_the_results_and_is_shown_to_who_asks()
     assert entry.value == "the facts"
 
 
+@proves("TEM-34")
+@pytest.mark.parametrize(("settings", "shown"), [({}, "x" * 197 + "…"), ({"memory_value_chars": 10}, "x" * 7 + "…")])
+async def test_a_team_says_how_much_of_a_value_prompts_show(settings: dict[str, Any], shown: str) -> None:
+    model = Model({"A": "x" * 300})
+    crew = team("a", shared_memory=True, **settings)
+    tasks = [task("A"), task("B", "A"), task("C", "B", memory_scope="all")]
+    assert (await OpenMultiAgent(default_adapter=model).run_tasks(crew, tasks)).success
+    assert f"- task:A:result: {shown}" in model.prompts[-1].splitlines()
+
+
 @proves("DSP-17")
 async def test_unread_messages_are_in_the_prompt_until_a_task_has_succeeded_with_them() -> None:
     model = Model({"A": (ValueError("no"), "yes")})
@@ -519,3 +532,47 @@ async def test_a_token_that_is_cancelled_already_skips_everything() -> None:
     assert model.calls == []
     assert result.error_info is not None
     assert result.error_info.kind == "cancellation"
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def turn(text: str) -> Any:
+    return answer(text, blocks=[ToolUseBlock.new("1", "look", {})])
+
+
+@proves("DSP-19")
+@pytest.mark.parametrize(
+    ("said", "handed_on"),
+    [
+        ((turn("the facts"), ""), "the facts"),
+        ((turn("the facts"), turn(" "), ""), "the facts"),
+        ((turn("first"), "the facts"), "the facts"),
+        ((turn(""), ""), ""),
+    ],
+)
+async def test_what_an_agent_said_before_an_empty_turn_is_handed_on(said: tuple[Any, ...], handed_on: str) -> None:
+    model, seen = Model({"A": said}), Seen()
+    crew = {"name": "crew", "agents": [{"name": "a", "tools": [look]}, {"name": "b"}]}
+    oma = OpenMultiAgent(default_adapter=model, listeners=[seen])
+    result = await oma.run_tasks(crew, [task("A", assignee="a"), task("B", "A", assignee="b")])
+    assert result.success
+    assert (result.task_results["A"].output, result.tasks[0].result) == (handed_on, handed_on)
+    assert ("### A (by a)\nthe facts" in model.prompts[-1]) == bool(handed_on)
+    warnings = [(event.task, event.data["code"]) for event in seen.of("warning")]
+    assert warnings == ([] if handed_on else [("A", "EMPTY_OUTPUT")])
+
+
+@proves("DSP-19")
+async def test_what_a_hook_or_a_filter_has_emptied_stays_empty() -> None:
+    filtered = LLMResponse([], stop_reason="content_filter", usage=TokenUsage())
+    model = Model({"A": "secret", "C": (turn("secret"), filtered)})
+    emptied = {"name": "a", "after_run": lambda result: result.replace(output="")}
+    crew = {"name": "crew", "agents": [emptied, {"name": "c", "tools": [look]}]}
+    tasks = [task("A", assignee="a"), task("C", assignee="c"), task("D", "A", "C")]
+    result = await OpenMultiAgent(default_adapter=model).run_tasks(crew, tasks)
+    assert (result.task_results["A"].output, result.task_results["C"].output) == ("", "")
+    assert "secret" not in model.prompts[-1]

@@ -17,14 +17,17 @@ from openmultiagent import (
     CancelToken,
     ConfigurationError,
     InvalidMessageError,
+    LLMAuthenticationError,
     LLMMessage,
     LLMRateLimitError,
     LLMServerError,
     OpenMultiAgent,
     PlanArtifact,
     Team,
+    TeamRunResult,
     TextDelta,
     TokenUsage,
+    ToolUseBlock,
 )
 from openmultiagent.adapters import LLMChatOptions, LLMResponse
 from openmultiagent.orchestrator import RoutingContext, RoutingDecision, TaskProfilerResult
@@ -33,7 +36,7 @@ from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 
 COMPLEX = "Research the topic first and then write a report."
-PLAN = [
+PLAN: list[dict[str, Any]] = [
     {"title": "Research", "description": "Find the facts.", "assignee": "ann"},
     {"title": "Write", "description": "Write the report.", "assignee": "bob", "depends_on": ["Research"]},
 ]
@@ -350,6 +353,36 @@ async def test_a_run_that_was_cancelled_before_makes_no_call() -> None:
     assert (result.status.code, result.tasks, adapter.calls, progress.events) == ("cancelled", (), [], [])
 
 
+class Undecided:
+    version = "v1"
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    async def decide(self, context: RoutingContext) -> RoutingDecision:
+        if self.error is not None:
+            raise self.error
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+@proves("GOL-4")
+@pytest.mark.parametrize(("error", "kind"), [(KeyError("no"), "callback"), (None, "timeout")])
+async def test_a_router_that_fails_and_has_to_be_followed_ends_the_run(error: Exception | None, kind: str) -> None:
+    adapter, progress = scripted(), Progress()
+    oma = OpenMultiAgent(
+        default_adapter=adapter,
+        on_progress=progress,
+        execution_router=Undecided(error),
+        execution_routing={"failure_policy": "fail", "timeout": 0.01},
+    )
+    result = await oma.run_team(team(), COMPLEX)
+    assert result.error_info is not None
+    assert (result.success, result.error_info.kind, result.goal) == (False, kind, COMPLEX)
+    assert error is None or result.error is error
+    assert (adapter.calls, progress.events) == ([], [])
+
+
 @proves("GOL-5")
 async def test_a_token_ends_a_router_that_thinks() -> None:
     token = CancelToken()
@@ -448,6 +481,17 @@ WRONG_PLANS = {
 }
 
 
+CODES = {
+    "empty": ["NO_TASKS"],
+    "cycle": ["DEPENDENCY_CYCLE"],
+    "unknown assignee": ["INVALID_ASSIGNEE"],
+    "unknown dependency": ["UNKNOWN_DEPENDENCY"],
+    "one title twice": ["DUPLICATE_TITLE"],
+    "wrong type": ["INVALID_TASK"],
+    "too many": ["TOO_MANY_TASKS"],
+}
+
+
 @proves("GOL-10")
 @pytest.mark.parametrize("kind", WRONG_PLANS)
 async def test_a_wrong_plan_is_given_back_once_and_then_ends_the_run(kind: str) -> None:
@@ -466,6 +510,7 @@ async def test_a_wrong_plan_is_given_back_once_and_then_ends_the_run(kind: str) 
         ("error", "coordinator"),
     ]
     assert progress.events[-1].data.code == "COORDINATOR_PLAN_INVALID"
+    assert [issue["code"] for issue in progress.events[-1].data.issues] == CODES.get(kind, [])
 
 
 @proves("GOL-10")
@@ -823,6 +868,48 @@ async def test_the_coordinator_is_revealed_only_on_request() -> None:
     assert "## Team context" not in text_of(shown.calls[0].messages)
 
 
+def delegating(**fields: Any) -> tuple[ScriptedAdapter, Team]:
+    """A team whose first task fails once, and then has another agent help; and whose first plan is no plan."""
+    call = ToolUseBlock.new("1", "delegate_to_agent", {"target_agent": "bob", "prompt": "Help me."})
+    turns = iter([ValueError("flaky"), LLMResponse([call], usage=tokens(4, 2))])
+
+    def work(messages: Sequence[LLMMessage], _options: LLMChatOptions) -> Any:
+        is_first = len(messages) == 1 and "# Task: Research" in text_of(messages)
+        return next(turns) if is_first else "done"
+
+    first = PLAN[0] | {"max_retries": 1, "retry_delay": 0}
+    agents = [{"name": "ann", "tools": ["delegate_to_agent"]}, {"name": "bob", "description": "helps"}]
+    return scripted(("no plan", [first, PLAN[1]]), work=work), team(agents=agents, **fields)
+
+
+@proves("GOL-24")
+async def test_agents_that_are_delegated_to_are_told_of_their_own_role() -> None:
+    adapter, crew = delegating()
+    assert (await OpenMultiAgent(default_adapter=adapter).run_team(crew, COMPLEX, reveal_coordinator=True)).success
+    (told,) = (text for call in adapter.calls if "Help me." in (text := text_of(call.messages)))
+    assert told.startswith(f"## Team context\nGoal: {COMPLEX}\nTeam: ann, bob\nYour role in this team: helps\n")
+    assert told.endswith("\n\nHelp me.")
+
+
+@proves("GOL-26")
+async def test_whoever_makes_a_call_it_is_counted_once() -> None:
+    adapter, crew = delegating(shared_memory=True)
+    result = await OpenMultiAgent(default_adapter=adapter).run_team(crew, COMPLEX)
+    assert result.success
+    assert {phase: usage.total_tokens for phase, usage in result.usage_by_phase().items()} == {
+        "coordinator": 30,
+        "worker": 6 + 15 + 15,
+        "delegated": 15,
+        "synthesis": 15,
+    }
+    assert sum(entry.requests for entry in result.usage_report) == len(adapter.calls) == 8
+    assert result.total_token_usage.total_tokens == 96
+    assert result.total_token_usage == sum(result.usage_by_agent().values(), TokenUsage())
+    assert result.total_token_usage.unknown_calls == 1  # the one that failed
+    read = TeamRunResult.from_dict(json.loads(json.dumps(result.to_dict())))
+    assert read.to_dict() == result.to_dict()
+
+
 @proves("GOL-25")
 async def test_each_phase_has_the_model_of_its_route() -> None:
     adapter = scripted()
@@ -840,6 +927,67 @@ async def test_each_phase_has_the_model_of_its_route() -> None:
     other = scripted()
     await OpenMultiAgent(default_adapter=other).run_team(team(), "Say hello.", model_routing=routing)
     assert [call.options.model for call in other.calls] == ["quick"]
+
+
+class Models:
+    """An adapter that answers for each model."""
+
+    name = "models"
+
+    def __init__(self, **down: Exception) -> None:
+        self.down = down
+        self.asked: list[str] = []
+        self.inner = scripted()
+
+    async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
+        self.asked.append(options.model)
+        if options.model in self.down:
+            raise self.down[options.model]
+        return await self.inner.chat(messages, options)
+
+
+def fallbacks(*phases: str) -> dict[str, Any]:
+    return {
+        "rules": [
+            {"match": {"phase": phase}, "route": {"model": f"{phase[0]}1", "fallback": [{"model": f"{phase[0]}2"}]}}
+            for phase in phases
+        ]
+    }
+
+
+BUSY = LLMServerError("busy", status=503, provider="p")
+
+
+@proves("GOL-25")
+async def test_the_next_model_of_a_route_is_asked_where_a_provider_is_down() -> None:
+    adapter, progress = Models(c1=BUSY, s1=BUSY), Progress()
+    oma = OpenMultiAgent(default_adapter=adapter, default_model="own", on_progress=progress)
+    result = await oma.run_team(team(), COMPLEX, model_routing=fallbacks("coordinator", "synthesis"))
+    assert (result.success, result.final_output) == (True, "the answer")
+    assert adapter.asked == ["c1", "c2", "own", "own", "s1", "s2"]
+    assert result.total_token_usage.total_tokens == 60
+    assert [kind for kind, who in progress.told() if who == "coordinator"] == ["agent_start", "agent_complete"]
+    alone = Models(s1=BUSY, s2=BUSY)
+    oma = OpenMultiAgent(default_adapter=alone, default_model="own")
+    result = await oma.run_team(team(), "Say hello.", model_routing=fallbacks("short-circuit"))
+    assert (result.success, result.error, alone.asked) == (False, BUSY, ["s1", "s2"])
+
+
+@proves("GOL-25")
+async def test_other_failures_are_no_reason_for_another_model() -> None:
+    adapter = Models(c1=LLMAuthenticationError("no", status=401, provider="p"))
+    oma = OpenMultiAgent(default_adapter=adapter, default_model="own")
+    result = await oma.run_team(team(), COMPLEX, model_routing=fallbacks("coordinator"))
+    assert (result.success, adapter.asked) == (False, ["c1"])
+
+
+@proves("GOL-25")
+async def test_a_stream_is_told_that_another_model_begins_anew() -> None:
+    oma = OpenMultiAgent(default_adapter=Models(s1=BUSY), default_model="own")
+    async with oma.stream_team(team(), "Say hello.", model_routing=fallbacks("short-circuit")) as stream:
+        kinds = [(event.type, event.agent) async for event in stream]
+    assert kinds.count(("turn_restart", "ann")) == 1
+    assert kinds.index(("turn_restart", "ann")) < kinds.index(("text", "ann"))
 
 
 @proves("GOL-27")
@@ -933,6 +1081,8 @@ async def test_the_spans_of_a_run() -> None:
     assert result.identity.trace_id == f"{root.context.trace_id:032x}"
     research, write = (next(span for span in spans if span.name == f"execute_task {t}") for t in ("Research", "Write"))
     assert [link.context.span_id for link in write.links] == [research.context.span_id]
+    _planned, answered = (span for span in spans if span.name == "invoke_agent coordinator")
+    assert {link.context.span_id for link in answered.links} == {research.context.span_id, write.context.span_id}
     plan = next(span for span in spans if span.name == "prepare_plan")
     assert plan.attributes is not None
     assert (plan.attributes["openmultiagent.plan.task_count"], plan.attributes["openmultiagent.plan.approved"]) == (

@@ -131,6 +131,28 @@ async def test_a_delegated_agent_hangs_below_the_tool_call_and_is_linked_to_the_
     assert links(spans.named("invoke_agent a")[0]) == set()
 
 
+@proves("DSP-96")
+async def test_of_several_delegations_at_once_each_has_the_span_of_its_own_call(spans: Spans) -> None:
+    targets = {"1": "b", "2": "c", "3": "d"}
+    calls = [
+        ToolUseBlock.new(use, "delegate_to_agent", {"target_agent": who, "prompt": f"Help {use}."})
+        for use, who in targets.items()
+    ]
+    agents = [{"name": "a", "tools": ["delegate_to_agent"]}, *({"name": name} for name in targets.values())]
+    oma = OpenMultiAgent(
+        default_adapter=Model({"A": (answer("", blocks=calls), "end")}), tracer_provider=spans.provider
+    )
+    result = await oma.run_tasks({"name": "crew", "agents": agents}, [task("A", assignee="a")])
+    above = {
+        span_id(span): (span.attributes or {})["gen_ai.tool.call.id"] for span in spans.all() if "_tool" in span.name
+    }
+    below = [span for who in targets.values() for span in spans.named(f"invoke_agent {who}")]
+    assert [above[span.parent.span_id] for span in below if span.parent is not None] == list(targets)
+    assert [(call.tool_use_id, call.output) for call in result.task_results["A"].tool_calls] == [
+        (use, f"Help {use}. is done") for use in targets
+    ]
+
+
 @proves("DSP-97")
 async def test_attempts_are_spans_of_their_own_and_a_failure_is_marked_on_task_and_agent(spans: Spans) -> None:
     model = Model({"A": (ValueError("sk-secret-text"), "yes"), "B": ValueError("sk-secret-text")})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from openmultiagent import ConfigurationError, ImageBlock, InvalidMessageError, LLMMessage, TextBlock
-from openmultiagent.tasks import TaskInput, TaskRequirements, TaskSpec, read_task_input, task_input_text
+from openmultiagent.tasks import TaskCondition, TaskInput, TaskRequirements, TaskSpec, read_task_input, task_input_text
 from tests.support import proves
 
 
@@ -35,6 +35,7 @@ def test_a_mapping_is_as_good_and_stays_as_it_is() -> None:
         "retry_delay": 2,
         "requires": {"required_tools": ["grep"]},
         "metadata": {"team": ["a", "b"]},
+        "run_if": {"field": "ok", "equals": True},
     }
     before = copy.deepcopy(given)
     spec = TaskSpec.of(given)
@@ -44,6 +45,7 @@ def test_a_mapping_is_as_good_and_stays_as_it_is() -> None:
         "d",
         depends_on=("A",),
         retry_delay=2.0,
+        run_if=TaskCondition(field="ok", equals=True),
         requires=TaskRequirements(required_tools=("grep",)),
         metadata={"team": ("a", "b")},
     )
@@ -87,6 +89,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "role": ("", 3),
     "priority": ("urgent", None, 1),
     "requires": ("grep", 3, [("required_tools", ["grep"])]),
+    "run_if": ("done", {}, {"contains": "x", "unless": "y"}),
 }
 
 
@@ -335,6 +338,7 @@ FULL = TaskSpec(
     role="reviewer",
     priority="high",
     requires=TaskRequirements(required_tools=["grep"], required_provider="openai"),
+    run_if=TaskCondition(field="ok", equals=True),
 )
 
 

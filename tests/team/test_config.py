@@ -54,6 +54,7 @@ def test_a_config_is_made_of_a_mapping() -> None:
         ({"max_concurrency": -1}, "max_concurrency"),
         ({"max_concurrency": 1.5}, "max_concurrency"),
         ({"max_concurrency": True}, "max_concurrency"),
+        ({"memory_value_chars": 2}, "memory_value_chars"),
         ({"shared_memory": "yes"}, "shared_memory"),
         ({"agents": "ab"}, "team 't': agents must be a list"),
         ({"agents": None}, "team 't': agents must be a list"),
@@ -169,7 +170,8 @@ def test_what_is_no_store_is_refused(store: Any) -> None:
 @proves("TEM-5")
 async def test_a_copied_definition_uses_the_same_store() -> None:
     store = RedactingStore(InMemoryStore())
-    for given in (config("a", shared_memory_store=store, max_concurrency=3), config("a", "b", shared_memory=True)):
+    shared = config("a", shared_memory_store=store, max_concurrency=3, memory_value_chars=9)
+    for given in (shared, config("a", "b", shared_memory=True)):
         other = copy.deepcopy(given)
         assert other == given
         assert other.shared_memory_store is given.shared_memory_store

@@ -98,6 +98,13 @@ class PlanRules(NamedTuple):
     max_tasks: int = DEFAULT_MAX_TASKS
 
 
+class _Fault(NamedTuple):
+    """What is wrong with a plan: a stable word for programs, and a text that names the place."""
+
+    code: str
+    text: str
+
+
 class UnknownAssignee(NamedTuple):
     """A task that was meant for an agent that there is not."""
 
@@ -155,7 +162,7 @@ def read_plan(text: str, rules: PlanRules) -> CoordinatorPlan:
 
     Raises:
         PlanInvalidError: There is none in it, or it is not as it has to be. The text is what the coordinator can be
-            told, and ``issues`` has one text for each fault.
+            told, and ``issues`` has the faults, each with ``code`` and ``message``.
     """
     likeliest: Any = None
     try:
@@ -164,9 +171,9 @@ def read_plan(text: str, rules: PlanRules) -> CoordinatorPlan:
                 return check_plan(value, rules)
             likeliest = value if likeliest is None else likeliest
     except TooDeepError:
-        _refuse([f"the JSON is nested too deeply; {_FORM}"])
+        _refuse([_Fault("INVALID_JSON", f"the JSON is nested too deeply; {_FORM}")])
     if likeliest is None:
-        _refuse([json_fault(text)])
+        _refuse([_Fault("INVALID_JSON", json_fault(text))])
     return check_plan(likeliest, rules)
 
 
@@ -182,11 +189,12 @@ def check_plan(value: object, rules: PlanRules) -> CoordinatorPlan:
     """
     items = _task_list(value)
     if items is None:
-        _refuse([f"the plan is no list of tasks; {_FORM}"])
+        _refuse([_Fault("NO_TASK_LIST", f"the plan is no list of tasks; {_FORM}")])
     if not items:
-        _refuse(["the plan has no tasks; give at least one"])
+        _refuse([_Fault("NO_TASKS", "the plan has no tasks; give at least one")])
     if len(items) > rules.max_tasks:
-        _refuse([f"the plan has {len(items):,} tasks, of {rules.max_tasks:,} at most; join tasks, or leave some out"])
+        text = f"the plan has {len(items):,} tasks, of {rules.max_tasks:,} at most; join tasks, or leave some out"
+        _refuse([_Fault("TOO_MANY_TASKS", text)])
     reader = _Reader(rules)
     specs = [reader.read(item, f"tasks[{index}]") for index, item in enumerate(items)]
     tasks = tuple(spec for spec in specs if spec is not None)
@@ -216,14 +224,18 @@ def as_plan_error(error: BaseException) -> PlanInvalidError:
     return made
 
 
-def _refuse(faults: Sequence[str]) -> NoReturn:
-    clipped = [fault if len(fault) <= _MAX_FAULT else f"{fault[: _MAX_FAULT - 3]}..." for fault in faults]
-    lines = [f"- {fault}" for fault in clipped[:_SHOWN]]
-    if len(clipped) > _SHOWN:
-        lines.append(f"- ... and {len(clipped) - _SHOWN:,} more")
-    error = PlanInvalidError("The plan cannot be used:\n" + "\n".join(lines), issues=clipped[:_SHOWN])
+def _refuse(faults: Sequence[_Fault]) -> NoReturn:
+    issues = [{"code": code, "message": _clipped(text)} for code, text in faults[:_SHOWN]]
+    lines = [f"- {issue['message']}" for issue in issues]
+    if len(faults) > _SHOWN:
+        lines.append(f"- ... and {len(faults) - _SHOWN:,} more")
+    error = PlanInvalidError("The plan cannot be used:\n" + "\n".join(lines), issues=issues)
     error.code = _CODE
     raise error
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _MAX_FAULT else f"{text[: _MAX_FAULT - 3]}..."
 
 
 def _task_list(value: object) -> list[Any] | None:
@@ -242,13 +254,14 @@ class _Reader:
     def __init__(self, rules: PlanRules) -> None:
         self._rules = rules
         self._agents = frozenset(rules.agents)
-        self.faults: list[str] = []
+        self.faults: list[_Fault] = []
         self.unknown: list[UnknownAssignee] = []
 
     def read(self, item: object, where: str) -> TaskSpec | None:
         """Return the task that an object describes, or None after noting what is wrong with it."""
         if not isinstance(item, Mapping):
-            self.faults.append(f"{where}: must be an object with title and description, got {_shown(item)}")
+            text = f"{where}: must be an object with title and description, got {_shown(item)}"
+            self.faults.append(_Fault("INVALID_TASK", text))
             return None
         fields, faults = _fields(item, where)
         if not faults:
@@ -256,12 +269,12 @@ class _Reader:
                 planned = PlannedTask.model_validate(fields)
                 spec = TaskSpec.of(_without_null(planned.model_dump()), where=where)
             except ValidationError as error:
-                faults = [_fault(where, each) for each in error.errors(include_url=False, include_context=False)]
+                faults = [_field_fault(where, each) for each in error.errors(include_url=False, include_context=False)]
             except ConfigurationError as error:
                 faults = [error.message]
             else:
                 return self._with_known_assignee(spec, where)
-        self.faults += faults
+        self.faults += [_Fault("INVALID_TASK", text) for text in faults]
         return None
 
     def _with_known_assignee(self, spec: TaskSpec, where: str) -> TaskSpec:
@@ -272,7 +285,8 @@ class _Reader:
             self.unknown.append(UnknownAssignee(spec.title, assignee))
             return spec.replace(assignee=None)
         agents = ", ".join(self._rules.agents[:_SHOWN])
-        self.faults.append(f"{where}.assignee: there is no agent {shown(assignee, 60)}; the agents are {agents:.160}")
+        text = f"{where}.assignee: there is no agent {shown(assignee, 60)}; the agents are {agents:.160}"
+        self.faults.append(_Fault("INVALID_ASSIGNEE", text))
         return spec
 
 
@@ -301,7 +315,7 @@ def _without_null(value: Any) -> Any:
     return value
 
 
-def _fault(where: str, error: Any) -> str:
+def _field_fault(where: str, error: Any) -> str:
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step:.60}" for step in error["loc"])
     if error["type"] == "extra_forbidden":
         names = PlannedTask if len(error["loc"]) == 1 else PlannedRequirements
@@ -315,7 +329,7 @@ def _shown(value: object) -> str:
     return f"{reprlib.repr(value):.60}"  # of however large a value, and however deep
 
 
-def _title_faults(specs: Sequence[TaskSpec | None]) -> list[str]:
+def _title_faults(specs: Sequence[TaskSpec | None]) -> list[_Fault]:
     first: dict[str, int] = {}
     faults = []
     for index, spec in enumerate(specs):
@@ -323,14 +337,15 @@ def _title_faults(specs: Sequence[TaskSpec | None]) -> list[str]:
             continue
         title = spec.title.strip().casefold()
         if title in first:
-            faults.append(f"tasks[{index}].title: {shown(spec.title)} is the title of tasks[{first[title]}], too")
+            text = f"tasks[{index}].title: {shown(spec.title)} is the title of tasks[{first[title]}], too"
+            faults.append(_Fault("DUPLICATE_TITLE", text))
         first.setdefault(title, index)
     return faults
 
 
-def _graph_faults(tasks: Sequence[TaskSpec]) -> list[str]:
+def _graph_faults(tasks: Sequence[TaskSpec]) -> list[_Fault]:
     try:
         plan_graph(tasks)
     except InvalidTaskDependenciesError as error:
-        return [str(issue["message"]) for issue in error.issues]
+        return [_Fault(str(issue["code"]), str(issue["message"])) for issue in error.issues]
     return []

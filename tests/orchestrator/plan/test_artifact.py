@@ -7,7 +7,7 @@ import pytest
 
 from openmultiagent import ConfigurationError, InvalidTaskDependenciesError, LLMMessage, TextBlock
 from openmultiagent.orchestrator import PlanArtifact
-from openmultiagent.tasks import TaskRequirements, TaskSpec, plan_graph
+from openmultiagent.tasks import TaskCondition, TaskRequirements, TaskSpec, plan_graph
 from tests.support import proves
 
 TASKS = [
@@ -20,6 +20,7 @@ TASKS = [
         memory_scope="all",
         metadata={"n": [1, 2]},
         requires=TaskRequirements(required_tools=["grep"]),
+        run_if=TaskCondition(contains="yes"),
     ),
 ]
 PLAN = PlanArtifact(TASKS, goal="g")

@@ -339,7 +339,7 @@ async def test_a_plan_that_is_wrong_twice_fails_with_its_faults() -> None:
     error = as_plan_error(result.error)
     assert (type(error), error.code) == (PlanInvalidError, "COORDINATOR_PLAN_INVALID")
     assert error.message == "The plan cannot be used:\n- tasks[1].description: is missing"
-    assert error.issues == ["tasks[1].description: is missing"]
+    assert error.issues == [{"code": "INVALID_TASK", "message": "tasks[1].description: is missing"}]
 
 
 @proves("PLN-7")
