@@ -33,7 +33,7 @@ from .errors import (
 )
 from .identity import MetadataValue, RunIdentity, RunLink, copy_metadata
 from .messages import LLMMessage, coerce_messages, copy_messages, replace_lone_surrogates
-from .redaction import redact_sensitive_text
+from .redaction import redact_start
 from .usage import TokenUsage, UsageEntry
 
 __all__ = [
@@ -349,6 +349,9 @@ def read_identity(record: Mapping[str, Any]) -> RunIdentity:
 def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
     """Return a result that shares nothing mutable with the given one, apart from ``error``.
 
+    An answer of a class whose objects cannot be copied (they hold a lock, say) is shared, too: nobody who looks at a
+    run may fail it.
+
     Args:
         result: The result to copy.
     """
@@ -362,7 +365,7 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         status=result.status,
         stop_reason=result.stop_reason,
         output=result.output,
-        structured=None if structured is None else copy.deepcopy(structured),
+        structured=None if structured is None else _copy_answer(structured),
         messages=copy_messages(result.messages),
         token_usage=result.token_usage,
         usage_report=result.usage_report,
@@ -375,6 +378,13 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         agent=result.agent,
         duration=result.duration,
     )
+
+
+def _copy_answer(structured: T) -> T:
+    try:
+        return copy.deepcopy(structured)
+    except Exception:  # noqa: BLE001 - isolation boundary: the application's own class may refuse in any way
+        return structured
 
 
 def is_retryable_error(error: object) -> bool:
@@ -418,7 +428,7 @@ def _text(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - a foreign exception's __str__ may fail in any way
         text = ""
-    return redact_sensitive_text(replace_lone_surrogates(text))
+    return redact_start(replace_lone_surrogates(text), _MAX_ERROR_TEXT)
 
 
 def describe_error(error: BaseException) -> str:

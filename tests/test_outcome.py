@@ -356,6 +356,23 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change(make_copy: Any) -> N
     assert second == result == make_result(error=error)
 
 
+class Locked:
+    """An answer that cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+@proves("RUN-21")
+def test_an_answer_that_cannot_be_copied_is_shared() -> None:
+    answer = Locked()
+    result = make_result(structured=answer)
+    copied = copy_result(result)
+    assert copied.structured is answer
+    assert copied.messages == result.messages
+    assert copied.messages[0] is not result.messages[0]
+
+
 @proves("RUN-21")
 def test_a_copy_keeps_what_is_not_there() -> None:
     result = make_result(structured=None, metadata=None, messages=[], tool_calls=())

@@ -49,7 +49,12 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
     "orchestrator._steps": {"RunSteps.around"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
-    "outcome": {"_attribute", "_text", "can_pickle"},  # foreign exceptions describe and pickle themselves
+    "outcome": {  # foreign exceptions, and the application's answers, describe, pickle and copy themselves
+        "_attribute",
+        "_copy_answer",
+        "_text",
+        "can_pickle",
+    },
     "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
     "team._handlers": {"Handlers.tell"},  # users' functions
     "tasks._payloads": {"canonical_json"},  # the types of structured answers write themselves
@@ -64,7 +69,12 @@ CATCH_ALL: dict[str, set[str]] = {
     "tools._schema": {"function_body", "type_schema", "_hints", "_no_schema"},  # the hooks of users' types
     "tools._tool": {"_output_adapter"},  # the hooks of users' types
     "tracing._content": {"ContentCapture.record"},  # users' masks, and blocks of anybody's adapter
-    "tracing._spans": {"Tracing._span", "OpenSpan.__exit__"},  # the application's samplers and processors
+    "tracing._metrics": {"Metrics.is_active", "_Instruments.record"},  # the application's meter provider
+    "tracing._spans": {  # the application's tracers, samplers and processors
+        "Tracing._span",
+        "Tracing._write",
+        "OpenSpan.__exit__",
+    },
 }
 """The isolation boundaries: functions that may catch everything, since they call what is not ours."""
 

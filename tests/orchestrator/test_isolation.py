@@ -1,7 +1,11 @@
 """Nobody around a run can change what anybody else sees."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
+
+import pytest
+from pydantic import BaseModel, PrivateAttr
 
 from openmultiagent import (
     AgentConfig,
@@ -232,3 +236,36 @@ class ReadOnly:
 
     async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
         return LLMResponse([TextBlock(text="ok")])
+
+
+class Holder(BaseModel):
+    answer: int
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+
+
+@proves("ORC-10", "RUN-21")
+@pytest.mark.parametrize("observer", ["listener", "evaluation", "middleware", "after_run"])
+async def test_an_answer_that_cannot_be_copied_fails_no_run_that_somebody_looks_at(observer: str) -> None:
+    seen: list[Any] = []
+
+    def look(event: Any) -> None:
+        seen.append(event.data)
+
+    async def through(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
+        return await call_next()
+
+    oma = OpenMultiAgent(
+        on_progress=look if observer == "listener" else None,
+        evaluation=OnlineEvaluation([lambda context: True]) if observer == "evaluation" else None,
+        middleware=[through] if observer == "middleware" else [],
+    )
+    adapter = ScriptedAdapter(['{"answer": 42}'])
+    after = (lambda result: result) if observer == "after_run" else None
+    config = AgentConfig("x", adapter=adapter, output_schema=Holder, after_run=after)
+    result = await oma.run_agent(config, "q")
+    assert result.status.code == "ok"
+    assert len(seen) == (2 if observer == "listener" else 0)
+    assert result.structured is not None
+    assert result.structured.answer == 42
+    assert await oma.evaluation.flush()
+    assert oma.evaluation.stats().failed == 0
