@@ -435,7 +435,7 @@ async def _expose_at_the_end(call: anyio.CancelScope) -> None:
         call.shield = False
 
 
-def is_async_listener(listener: EventListener) -> bool:
+def is_async_listener(listener: Callable[..., object]) -> bool:
     """Say whether a listener is a coroutine function, or an object that is called like one.
 
     Args:
@@ -452,7 +452,7 @@ def _name(listener: EventListener) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _without_partials(listener: EventListener) -> EventListener:
+def _without_partials(listener: Callable[..., object]) -> Callable[..., object]:
     while isinstance(listener, partial):
         listener = listener.func
     return listener

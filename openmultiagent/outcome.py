@@ -11,6 +11,7 @@ import asyncio
 import copy
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
 from functools import partial
@@ -409,8 +410,8 @@ def is_retryable_error(error: object) -> bool:
 
 
 def _http_status(error: object) -> int | None:
-    for name in ("status", "status_code"):
-        value = _attribute(error, name)
+    for holder, name in ((error, "status"), (error, "status_code"), (_attribute(error, "response"), "status_code")):
+        value = _attribute(holder, name)
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return int(value)
     return None
@@ -478,8 +479,15 @@ def _status_and_kind(error: BaseException, kind: ErrorKind | None) -> tuple[Stat
     for types, status_and_kind in _KNOWN:
         if isinstance(error, types):
             return status_and_kind
+    if kind in (None, "provider") and _is_timeout(error):
+        return "timeout", "timeout"
     if kind is not None:
         return ("cancelled" if kind == "cancellation" else "error"), kind
     if isinstance(error, AdapterError) or _http_status(error) is not None:
         return "error", "provider"
     return "error", "unknown"
+
+
+def _is_timeout(error: BaseException) -> bool:
+    httpx = sys.modules.get("httpx")  # who raises its timeouts has imported it
+    return isinstance(error, (TimeoutError, getattr(httpx, "TimeoutException", TimeoutError)))

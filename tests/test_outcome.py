@@ -8,8 +8,10 @@ import pickle
 import threading
 from dataclasses import FrozenInstanceError, fields
 from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from pydantic import BaseModel
 
@@ -185,7 +187,10 @@ def test_some_errors_say_themselves_what_they_are(
         (PlainError(status=503), None, "error", "provider"),
         (PlainError(status_code=404), None, "error", "provider"),
         (PlainError(), None, "error", "unknown"),
-        (TimeoutError("slow"), None, "error", "unknown"),
+        (TimeoutError("slow"), None, "timeout", "timeout"),
+        (httpx.ReadTimeout("slow"), "provider", "timeout", "timeout"),
+        (TimeoutError("slow"), "callback", "error", "callback"),
+        (httpx.ConnectError("refused"), None, "error", "unknown"),
         (PlainError(status=503), "callback", "error", "callback"),
         (PlainError(), "tool", "error", "tool"),
         (PlainError(), "cancellation", "cancelled", "cancellation"),
@@ -246,6 +251,7 @@ def test_what_is_not_known_is_left_out_and_false_is_not_unknown() -> None:
         ({"code": "E1", "status": HTTPStatus.BAD_GATEWAY, "provider": "theirs"}, "E1", 502, "theirs"),
         ({"code": True, "status": True}, None, None, "mine"),
         ({"code": ["x"], "status": "500", "status_code": 418.0}, None, 418, "mine"),
+        ({"response": SimpleNamespace(status_code=503, status="no")}, None, 503, "mine"),
         ({"code": None, "status": math.nan, "provider": ""}, None, None, ""),
         ({"provider": object()}, None, None, "mine"),
     ],

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from .._record import record
 from .._shown import shown
-from ..errors import StoreError
+from ..errors import ConfigurationError, StoreError
 from ..identity import MetadataValue, RunIdentity, RunLink
 from ..messages import LLMMessage
 from ..redaction import LOOK_AHEAD, redact_start
@@ -114,9 +114,16 @@ class InMemoryEvalStore:
 
     Args:
         max_records: How many.
+
+    Raises:
+        ConfigurationError: The number is no whole number from 1.
     """
 
     def __init__(self, max_records: int = 10_000) -> None:
+        if type(max_records) is not int or max_records < 1:
+            raise ConfigurationError(
+                f"InMemoryEvalStore max_records must be a whole number from 1, got {shown(max_records)}"
+            )
         self._records: deque[EvalRecord] = deque(maxlen=max_records)
 
     @property

@@ -23,7 +23,7 @@ from ..cancellation import CancelToken, check_cancel
 from ..egress import EgressPolicy, intersect_egress_policies, normalize_egress_policy
 from ..errors import ConfigurationError, PolicyError
 from ..evaluation import EvaluationSink, OnlineEvaluation
-from ..events import EventListener
+from ..events import EventListener, is_async_listener
 from ..identity import MetadataValue, RunIdentity, new_ids, validate_metadata, validate_run_id
 from ..messages import AgentRunInput, prepare_run_input
 from ..outcome import AgentRunResult
@@ -110,6 +110,8 @@ class OpenMultiAgent(TeamEntry):
             _check_name(name, text)
         _check_has("default_adapter", default_adapter, "chat", "an adapter")
         _check_has("estimate_cost", estimate_cost, "__call__", "a function (usage, context) -> float")
+        if estimate_cost is not None and is_async_listener(estimate_cost):
+            raise ConfigurationError("OpenMultiAgent: estimate_cost must be a plain function: nobody awaits prices")
         _check_has("tracer_provider", tracer_provider, "get_tracer", "a TracerProvider")
         _check_has("meter_provider", meter_provider, "get_meter", "a MeterProvider")
         self._defaults = {"provider": default_provider, "model": default_model, "adapter": default_adapter}
@@ -279,8 +281,11 @@ class OpenMultiAgent(TeamEntry):
 
         Args:
             run_id: Only those of the run with this id, which need not have begun; it ends with that run's last event.
+
+        Raises:
+            ConfigurationError: No run can have this id.
         """
-        return self._machinery.progress.stream(run_id)
+        return self._machinery.progress.stream(None if run_id is None else validate_run_id(run_id))
 
     async def aclose(self) -> None:
         """Judge what is queued for evaluation, at most ten seconds, and close what is kept.

@@ -426,3 +426,10 @@ async def test_the_store_in_memory_keeps_the_newest() -> None:
     await full.evaluation.flush()
     assert [record.identity.run_id for record in store.records] == ["r1", "r2"]
     await full.aclose()
+
+
+@proves("OBS-29")
+@pytest.mark.parametrize("size", [0, -1, 1.5, None])
+def test_a_store_of_no_size_is_refused(size: Any) -> None:
+    with pytest.raises(ConfigurationError, match="max_records"):
+        InMemoryEvalStore(size)
