@@ -109,9 +109,7 @@ class OpenMultiAgent(TeamEntry):
         for name, text in (("default_provider", default_provider), ("default_model", default_model)):
             _check_name(name, text)
         _check_has("default_adapter", default_adapter, "chat", "an adapter")
-        _check_has("estimate_cost", estimate_cost, "__call__", "a function (usage, context) -> float")
-        if estimate_cost is not None and is_async_listener(estimate_cost):
-            raise ConfigurationError("OpenMultiAgent: estimate_cost must be a plain function: nobody awaits prices")
+        _check_estimator(estimate_cost)
         _check_has("tracer_provider", tracer_provider, "get_tracer", "a TracerProvider")
         _check_has("meter_provider", meter_provider, "get_meter", "a MeterProvider")
         self._defaults = {"provider": default_provider, "model": default_model, "adapter": default_adapter}
@@ -385,6 +383,12 @@ def _check_name(name: str, text: object) -> None:
 def _check_has(name: str, value: object, method: str, what: str) -> None:
     if value is not None and not callable(getattr(value, method, None)):
         raise ConfigurationError(f"OpenMultiAgent: {name} must be {what} or None, got {shown(value)}")
+
+
+def _check_estimator(estimate_cost: Any) -> None:
+    _check_has("estimate_cost", estimate_cost, "__call__", "a function (usage, context) -> float")
+    if estimate_cost is not None and is_async_listener(estimate_cost):
+        raise ConfigurationError("OpenMultiAgent: estimate_cost must be a plain function: nobody awaits prices")
 
 
 def _callables(name: str, items: object) -> tuple[Any, ...]:

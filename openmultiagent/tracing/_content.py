@@ -127,7 +127,7 @@ class ContentCapture:
         """
         source = call.source
         messages = source.messages if source.prompt is None else [LLMMessage.user(source.prompt)]
-        return self._input(messages, None if call.config is None else call.config.system_prompt)
+        return self._input(messages, None if call.source_config is None else call.source_config.system_prompt)
 
     def of_result(self, result: Any) -> dict[str, Any]:
         """Return the last answer of a run.

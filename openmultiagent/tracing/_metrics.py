@@ -79,7 +79,7 @@ class Metrics:
             call_next: The rest of the run.
         """
         attributes = {names.OPERATION_NAME: "invoke_agent" if call.kind == "agent" else "invoke_workflow"}
-        config = call.config
+        config = call.source_config
         if config is not None:
             provider = config.provider if config.adapter is None else config.adapter.name
             if provider is not None:

@@ -335,7 +335,7 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
         names.RUN_ID: call.identity.run_id,
         names.RUN_ATTEMPT: call.identity.attempt,
     }
-    config = call.config
+    config = call.source_config
     if config is not None:
         if config.description is not None:
             attributes[names.AGENT_DESCRIPTION] = config.description

@@ -13,10 +13,12 @@ from openmultiagent import (
     Base64Source,
     ImageBlock,
     LLMMessage,
+    ModelSettings,
     OpenMultiAgent,
     Role,
     RunCall,
     TextBlock,
+    ToolContext,
     ToolResult,
     ToolResultBlock,
     ToolUseBlock,
@@ -72,6 +74,19 @@ def poison_result(result: AgentRunResult[Any]) -> None:
         result.metadata.clear()
 
 
+def poison_call(call: RunCall) -> None:
+    """Change everything that can be reached from a run's call, besides its messages."""
+    assert call.metadata is not None
+    call.metadata.clear()
+    config = call.config
+    assert config is not None
+    assert config.settings is not None
+    assert isinstance(config.settings.extra_body, dict)
+    config.settings.extra_body["deep"].clear()
+    config.settings.extra_body["POISON"] = 1
+    poison(config.history)  # type: ignore[arg-type]  # the definition made messages of it
+
+
 class Everyone:
     """Observers at every seam, each of which looks, and then spoils what it got."""
 
@@ -96,8 +111,14 @@ class Everyone:
     async def async_listener(self, event: Any) -> None:
         self.listener("async")(event)
 
+    def sampler(self, call: RunCall) -> bool:
+        self.look("sampler", call.messages)
+        poison_call(call)
+        return True
+
     async def run_step(self, call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
         self.look("run before", call.messages)
+        poison_call(call)
         result = await call_next()
         kept = result.to_dict()
         poison_result(result)
@@ -109,6 +130,9 @@ class Everyone:
         forked = call.fork()
         self.seen.setdefault("model", []).append([message.to_dict() for message in call.messages[:4]])
         poison(call.messages)
+        call.options.extra_body.clear()  # type: ignore[union-attr]
+        for tool_ in call.options.tools:
+            tool_.input_schema.clear()  # type: ignore[attr-defined]
         return await call_next(forked)
 
     async def tool_step(self, call: ToolCall, call_next: ToolNext) -> ToolResult:
@@ -135,8 +159,9 @@ class Everyone:
 
 
 @tool
-def add(numbers: list[int]) -> str:
+def add(numbers: list[int], context: ToolContext) -> str:
     """Add numbers."""
+    context.metadata.clear()  # type: ignore[attr-defined]
     total = sum(numbers)
     numbers.clear()
     return str(total)
@@ -164,10 +189,17 @@ async def test_poison_reaches_nobody_else() -> None:
         middleware=[everyone.run_step],
         model_middleware=[everyone.model_step],
         tool_middleware=[everyone.tool_step],
-        evaluation=OnlineEvaluation([everyone.scorer(), everyone.scorer()]),
+        evaluation=OnlineEvaluation([everyone.scorer(), everyone.scorer()], sample=everyone.sampler),
     )
+    extra = {"deep": {"k": 1}}
     config = AgentConfig(
-        "tester", adapter=adapter, tools=[add], before_run=everyone.before_run, after_run=everyone.after_run
+        "tester",
+        adapter=adapter,
+        tools=[add],
+        before_run=everyone.before_run,
+        after_run=everyone.after_run,
+        settings=ModelSettings(extra_body=extra),
+        history=[LLMMessage.user("before")],
     )
     given = conversation()
     running = oma.run_agent(config, given, metadata={"tenant": "acme"})
@@ -178,11 +210,16 @@ async def test_poison_reaches_nobody_else() -> None:
     await oma.evaluation.flush()
 
     original = [message.to_dict() for message in conversation()]
-    for who in ("first", "second", "async", "run before", "before_run", "scorer", "model"):
+    for who in ("first", "second", "async", "sampler", "run before", "before_run", "scorer", "model"):
         assert everyone.seen[who], who
         assert all(view == original for view in everyone.seen[who]), who
     for call in adapter.calls:
         assert [message.to_dict() for message in call.messages[:4]] == original
+        assert call.options.extra_body == extra == {"deep": {"k": 1}}
+        assert call.options.tools[0].input_schema["required"] == ["numbers"]
+    assert config.settings is not None
+    assert config.settings.extra_body == extra
+    assert config.history[0] == LLMMessage.user("before")
     for who in ("first result", "second result", "async result", "run result", "scorer result"):
         for view in everyone.seen[who]:
             assert (view["output"], view["messages"]) == (final["output"], final["messages"]), who
