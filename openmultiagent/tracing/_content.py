@@ -146,7 +146,15 @@ class ContentCapture:
         Args:
             call: The model call.
         """
-        return self._input(call.source, call.source_options.system_prompt)
+        options = call.source_options
+        attributes = self._input(call.source, options.system_prompt)
+        if options.tools:
+            tools = [
+                {"type": "function", "name": t.name, "description": t.description, "parameters": t.input_schema}
+                for t in options.tools
+            ]
+            attributes.update(_attribute(names.TOOL_DEFINITIONS, self._fitting(lambda room: room.data(tools))))
+        return attributes
 
     def of_response(self, response: LLMResponse) -> dict[str, Any]:
         """Return what a model answered.
