@@ -104,7 +104,7 @@ class Scorer:
     function: ScoreFunction
     version: str | None = None
     """Names what the scorer measures; scores of different versions are not compared."""
-    timeout: float | None = 60.0
+    timeout: float | None = 30.0
     """Seconds that one judgement may take."""
 
     async def score(self, context: ScorerContext[AgentRunResult[Any]]) -> Score:
@@ -141,7 +141,7 @@ def scorer(function: ScoreFunction, /) -> Scorer: ...
 
 @overload
 def scorer(
-    *, name: str | None = None, version: str | None = None, timeout: float | None = 60.0
+    *, name: str | None = None, version: str | None = None, timeout: float | None = 30.0
 ) -> Callable[[ScoreFunction], Scorer]: ...
 
 
@@ -151,7 +151,7 @@ def scorer(
     *,
     name: str | None = None,
     version: str | None = None,
-    timeout: float | None = 60.0,
+    timeout: float | None = 30.0,
 ) -> Scorer | Callable[[ScoreFunction], Scorer]:
     """Turn a function ``(context) -> Score | float | bool``, plain or async, into a scorer.
 

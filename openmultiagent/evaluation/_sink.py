@@ -310,7 +310,8 @@ class EvaluationSink:
         assert self._config is not None  # noqa: S101 - nothing is queued without a config
         if self._config.store is None:
             return True
-        error = await _attempt(partial(self._config.store.append, records))
+        given = records if self._config.on_result is None else copy.deepcopy(records)  # the store may do what it likes
+        error = await _attempt(partial(self._config.store.append, given))
         if error is None:
             return True
         with self._lock:
