@@ -158,7 +158,8 @@ def loop_clock() -> LoopClock:
     """Return the clock of the event loop that is running; on asyncio it is kept while the loop is the thread's."""
     try:
         # A task, since trio may run as a guest of asyncio, and then runs in callbacks of its loop.
-        loop = None if asyncio.current_task() is None else asyncio.get_running_loop()
+        running = asyncio.get_running_loop()
+        loop = None if asyncio.current_task(running) is None else running
     except RuntimeError:
         loop = None
     if loop is None:

@@ -13,7 +13,7 @@ from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, f
 from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform, overload
 
-__all__ = ["record", "share_methods"]
+__all__ = ["maker", "record", "share_methods"]
 
 T = TypeVar("T")
 
@@ -75,6 +75,23 @@ def share_methods(cls: Any, own: Mapping[str, Any]) -> None:
         # A class with an own __eq__ and no own __hash__ has None there, which stands for one that Python has put in.
         if name not in own or (name == "__hash__" and own[name] is None and "__eq__" not in own):
             setattr(cls, name, method)
+
+
+def maker(cls: type[T]) -> Callable[..., T]:
+    """Return a function that makes a record of the values of all its fields, by keyword, quicker than the class does.
+
+    Args:
+        cls: A record without ``__post_init__``.
+    """
+    names: dict[str, Any] = {"cls": cls, "new": object.__new__}
+    statements: list[str] = []
+    for name in cls.__record_names__:  # type: ignore[attr-defined]  # of every record
+        names[f"set_{name}"] = getattr(cls, name).__set__
+        statements.append(f"    set_{name}(self, {name})\n")
+    arguments = ", ".join(cls.__record_names__)  # type: ignore[attr-defined]  # of every record
+    exec(f"def make(*, {arguments}):\n    self = new(cls)\n{''.join(statements)}    return self", names)  # noqa: S102 - of our own names
+    make: Callable[..., T] = names["make"]
+    return make
 
 
 def _init_of(cls: type[Any]) -> Callable[..., None]:

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence, Sized
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -110,8 +110,8 @@ class EventHub(Protocol):
     """Who else is told of the events of a run, besides its listeners; ``EventBus`` calls it on the run's thread."""
 
     @property
-    def has_readers(self) -> bool:
-        """Whether anybody would read an event now."""
+    def readers(self) -> Sized:
+        """Whoever would read an event now: always the same container, empty while there is nobody."""
         ...
 
     def tell(self, event: Event[Any]) -> None:
@@ -150,12 +150,12 @@ class EventHub(Protocol):
 class _Subscription:
     """One listener during one run."""
 
-    __slots__ = ("call", "dropped", "failed", "is_async", "keeper", "listener", "pending", "reported_slow", "wake")
+    __slots__ = ("call", "dropped", "failed", "keeper", "listener", "pending", "reported_slow", "wake")
 
-    def __init__(self, listener: EventListener, is_async: bool) -> None:  # noqa: FBT001 - private, made in one place
+    def __init__(self, listener: EventListener) -> None:
         self.listener = listener
-        self.is_async = is_async
-        self.pending: deque[Awaitable[object]] = deque()
+        self.pending: deque[Awaitable[object]] | None = None
+        """What the listener has returned that is to be awaited; most return nothing."""
         self.wake: anyio.Event | None = None
         self.call: anyio.CancelScope | None = None
         """Around the call that an async listener is in."""
@@ -170,7 +170,7 @@ class _Subscription:
         self.discard()
 
     def discard(self) -> int:
-        left = len(self.pending)
+        left = 0 if self.pending is None else len(self.pending)
         while self.pending:
             returned = self.pending.popleft()
             if isinstance(returned, Coroutine):
@@ -208,6 +208,8 @@ class EventBus:
         "_subscriptions",
         "_working",
         "has_subscriptions",
+        "needs_service",
+        "readers",
         "run_id",
     )
 
@@ -223,10 +225,15 @@ class EventBus:
         self._subscriptions: Sequence[_Subscription] = ()
         self.has_subscriptions = bool(listeners)
         """Whether the run has listeners of its own, besides the readers of the hub."""
+        self.needs_service = False
+        """Whether somebody has to run ``serve``: a listener is async, or has returned an awaitable."""
         if listeners:
-            known = map(is_async_listener, listeners) if are_async is None else are_async
-            self._subscriptions = [_Subscription(*item) for item in zip(listeners, known, strict=True)]
+            known = [is_async_listener(item) for item in listeners] if are_async is None else are_async
+            self._subscriptions = [_Subscription(item) for item in listeners]
+            self.needs_service = True in known
         self._hub = hub
+        self.readers: Sized = () if hub is None else hub.readers
+        """The readers of the hub: a container that is empty while there are none."""
         self._sequence = 0
         self._closing: anyio.Event | None = None
         self._closed = False
@@ -239,12 +246,7 @@ class EventBus:
     @property
     def has_listeners(self) -> bool:
         """Whether anybody is told."""
-        return bool(self._subscriptions) or (self._hub is not None and self._hub.has_readers)
-
-    @property
-    def needs_service(self) -> bool:
-        """Whether somebody has to run ``serve``: a listener is async, or has returned an awaitable."""
-        return any(item.pending or item.is_async for item in self._subscriptions)
+        return bool(self._subscriptions or self.readers)
 
     @property
     def dropped(self) -> int:
@@ -259,12 +261,12 @@ class EventBus:
         """
         self._sequence += 1
         event.run_id, event.sequence = self.run_id, self._sequence
-        has_readers = self._hub is not None and self._hub.has_readers
+        has_readers = bool(self.readers)
         is_alone = len(self._subscriptions) == 1 and not has_readers
         for subscription in self._subscriptions:
             if subscription.failed:
                 continue
-            if len(subscription.pending) >= _QUEUE_LENGTH:
+            if subscription.pending is not None and len(subscription.pending) >= _QUEUE_LENGTH:
                 subscription.dropped += 1
                 if self._hub is not None:
                     self._hub.count_dropped(1)
@@ -286,7 +288,7 @@ class EventBus:
             self._closing.set()
         if self._is_served:  # the service was cancelled, and more came
             self._drop_what_waits()
-        if self._hub is not None and self._hub.has_readers:
+        if self._hub is not None and self.readers:
             self._hub.end(self.run_id)
 
     async def serve(self, grace: float | None = None) -> None:
@@ -310,7 +312,7 @@ class EventBus:
     def release(self) -> None:
         """Drop what waits for async listeners, and end ``served``: nobody serves, or nobody does any longer."""
         self._drop_what_waits()
-        self._is_served = True
+        self._is_served, self.needs_service = True, False
         self._served.notify()
 
     async def _serve(self, grace: float) -> None:
@@ -374,8 +376,11 @@ class EventBus:
                 listener=_name(subscription.listener),
                 seconds=round(elapsed, 3),
             )
-        if inspect.isawaitable(returned):
+        if returned is not None and inspect.isawaitable(returned):
+            if subscription.pending is None:
+                subscription.pending = deque()
             subscription.pending.append(returned)
+            self.needs_service = True
             if subscription.wake is not None:
                 subscription.wake.set()
 
@@ -435,7 +440,7 @@ async def _expose_at_the_end(call: anyio.CancelScope) -> None:
         call.shield = False
 
 
-def is_async_listener(listener: Callable[..., object]) -> bool:
+def is_async_listener(listener: EventListener) -> bool:
     """Say whether a listener is a coroutine function, or an object that is called like one.
 
     Args:
@@ -452,7 +457,7 @@ def _name(listener: EventListener) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _without_partials(listener: Callable[..., object]) -> Callable[..., object]:
+def _without_partials(listener: EventListener) -> EventListener:
     while isinstance(listener, partial):
         listener = listener.func
     return listener

@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import math
-import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, replace
 from functools import partial
 from typing import Any, Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
-from ._record import record
+from ._failures import attribute_of, describe_error, error_text, http_status, is_retryable_error, is_timeout
+from ._record import maker, record
 from .errors import (
     AdapterError,
     ConfigurationError,
@@ -28,13 +28,11 @@ from .errors import (
     EgressPolicyError,
     LimitExceededError,
     LLMCallTimeoutError,
-    OpenMultiAgentError,
     RoutingTimeoutError,
     TokenBudgetExceededError,
 )
 from .identity import MetadataValue, RunIdentity, RunLink, copy_metadata
-from .messages import LLMMessage, coerce_messages, copy_messages, replace_lone_surrogates
-from .redaction import redact_start
+from .messages import LLMMessage, UnreadMessages, coerce_messages, copy_messages, replace_lone_surrogates
 from .usage import TokenUsage, UsageEntry
 
 __all__ = [
@@ -51,6 +49,8 @@ __all__ = [
     "describe_error",
     "identity_dict",
     "is_retryable_error",
+    "joined_messages",
+    "make_result",
     "plain_data",
     "read_identity",
     "read_status",
@@ -90,8 +90,6 @@ ErrorKind = Literal[
 """Where a failure came from."""
 
 _MAX_STATUS_TEXT = 256
-_MAX_ERROR_TEXT = 1024
-_RETRYABLE_STATUS = frozenset({408, 409, 429})
 _KNOWN: Final[tuple[tuple[tuple[type[BaseException], ...], tuple[StatusCode, ErrorKind]], ...]] = (
     ((TokenBudgetExceededError, CostBudgetExceededError, LimitExceededError), ("budget_exhausted", "budget")),
     ((LLMCallTimeoutError, RoutingTimeoutError), ("timeout", "timeout")),
@@ -167,7 +165,10 @@ class AgentRunResult(Generic[T]):
     structured: T | None = None
     """The answer as the type that was asked for."""
     messages: list[LLMMessage] = field(default_factory=list)
-    """The messages that this run produced: assistant turns and tool results, also of a failed run."""
+    """The messages that this run produced: assistant turns and tool results, also of a failed run.
+
+    Every holder of a result has its own, copied when they are first read.
+    """
     token_usage: TokenUsage = field(default_factory=TokenUsage)
     """All model calls of the run together."""
     usage_report: tuple[UsageEntry, ...] = ()
@@ -192,6 +193,7 @@ class AgentRunResult(Generic[T]):
         Args:
             changes: Field values by name.
         """
+        changes.setdefault("messages", _held.__get__(self))  # which does not read them
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -235,7 +237,7 @@ class AgentRunResult(Generic[T]):
             raise ConfigurationError(f"the record of a result cannot be read: {describe_error(error)}") from None
 
     def __copy__(self) -> AgentRunResult[T]:
-        return replace(self)
+        return self.replace()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AgentRunResult[T]:
         return copy_result(self)
@@ -245,6 +247,41 @@ class AgentRunResult(Generic[T]):
         if not can_pickle(state["error"]):
             state["error"] = None  # error_info still says what happened
         return _remake, (type(self), state)
+
+
+make_result: Callable[..., AgentRunResult[Any]] = maker(AgentRunResult)
+"""Makes a result of all its fields; everybody who looks at a run is given one."""
+
+_held: Any = AgentRunResult.__dict__["messages"]
+_READING = threading.Lock()
+
+
+def _own_messages(result: AgentRunResult[Any]) -> Any:
+    held = _held.__get__(result)
+    if type(held) is UnreadMessages:
+        with _READING:  # two threads must not come to hold different lists
+            held = _held.__get__(result)
+            if type(held) is UnreadMessages:
+                held = held.copy()
+                _held.__set__(result, held)
+    return held
+
+
+# Over the slot of the same name: most of those who are handed a result never look at its messages.
+setattr(AgentRunResult, "messages", property(_own_messages, _held.__set__))  # noqa: B010 - a field for type checkers
+
+
+def joined_messages(results: Iterable[AgentRunResult[Any]]) -> Any:
+    """Return the messages of results, one after the other, as those of a result of its own.
+
+    Args:
+        results: Any number; they are left as they are.
+    """
+    messages: list[LLMMessage] = []
+    for result in results:
+        held = _held.__get__(result)
+        messages += held.shared if type(held) is UnreadMessages else copy_messages(held)
+    return UnreadMessages(messages)
 
 
 def _remake(cls: type[AgentRunResult[Any]], state: dict[str, Any]) -> AgentRunResult[Any]:
@@ -356,9 +393,8 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
     Args:
         result: The result to copy.
     """
-    structured, calls = result.structured, result.tool_calls
-    # `replace` takes several times as long, and everybody who looks at a run is given a copy.
-    make: Callable[..., AgentRunResult[T]] = AgentRunResult
+    structured, calls, messages = result.structured, result.tool_calls, _held.__get__(result)
+    make = make_result
     if type(result) is not AgentRunResult:
         make = partial(replace, result)
     return make(
@@ -367,7 +403,7 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         stop_reason=result.stop_reason,
         output=result.output,
         structured=None if structured is None else _copy_answer(structured),
-        messages=copy_messages(result.messages),
+        messages=messages if type(messages) is UnreadMessages else copy_messages(messages),
         token_usage=result.token_usage,
         usage_report=result.usage_report,
         tool_calls=tuple([replace(call, input=copy.deepcopy(call.input)) for call in calls]) if calls else (),
@@ -388,60 +424,6 @@ def _copy_answer(structured: T) -> T:
         return structured
 
 
-def is_retryable_error(error: object) -> bool:
-    """Say whether what failed may succeed when it is tried again.
-
-    Errors of this library know it themselves. For others the HTTP status decides, where there is one: 408, 409, 429
-    and 5xx are retryable, other 3xx and 4xx are not; without a status the answer is yes.
-
-    Args:
-        error: An exception, or anything that a provider raised.
-    """
-    if isinstance(error, AdapterError):
-        return error.retryable
-    if isinstance(error, LLMCallTimeoutError | RoutingTimeoutError):
-        return True
-    if isinstance(error, OpenMultiAgentError):
-        return False
-    if isinstance(error, BaseException) and not isinstance(error, Exception):
-        return False  # cancellation and exits
-    status = _http_status(error)
-    return status is None or status in _RETRYABLE_STATUS or not 300 <= status < 500
-
-
-def _http_status(error: object) -> int | None:
-    for holder, name in ((error, "status"), (error, "status_code"), (_attribute(error, "response"), "status_code")):
-        value = _attribute(holder, name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return int(value)
-    return None
-
-
-def _attribute(error: object, name: str) -> object:
-    try:
-        return getattr(error, name, None)
-    except Exception:  # noqa: BLE001 - a foreign exception's property may fail in any way
-        return None
-
-
-def _text(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - a foreign exception's __str__ may fail in any way
-        text = ""
-    return redact_start(replace_lone_surrogates(text), _MAX_ERROR_TEXT)
-
-
-def describe_error(error: BaseException) -> str:
-    """Return type and text of an error for a log line: redacted, and cut to 1,024 characters.
-
-    Args:
-        error: Any exception, also one whose ``str`` fails.
-    """
-    text = _text(error)
-    return f"{type(error).__name__}: {text}"[:_MAX_ERROR_TEXT] if text else type(error).__name__
-
-
 def classify_failure(
     error: BaseException,
     *,
@@ -458,17 +440,17 @@ def classify_failure(
         attempt: The attempt that failed.
     """
     code, found = _status_and_kind(error, kind)
-    text = _text(error) or type(error).__name__
-    own_code = _attribute(error, "code")
-    own_provider = _attribute(error, "provider")
+    text = error_text(error) or type(error).__name__
+    own_code = attribute_of(error, "code")
+    own_provider = attribute_of(error, "provider")
     info = ErrorInfo(
         kind=found,
         name=type(error).__name__,
         code=str(own_code) if isinstance(own_code, str | int) and not isinstance(own_code, bool) else None,
-        message=text[:_MAX_ERROR_TEXT],
+        message=text,
         # What a callback of the application raised is its own fault, and the next run would meet it again.
         retryable=found != "callback" and is_retryable_error(error),
-        http_status=_http_status(error),
+        http_status=http_status(error),
         provider=own_provider if isinstance(own_provider, str) else provider,
         attempt=attempt,
     )
@@ -479,15 +461,10 @@ def _status_and_kind(error: BaseException, kind: ErrorKind | None) -> tuple[Stat
     for types, status_and_kind in _KNOWN:
         if isinstance(error, types):
             return status_and_kind
-    if kind in (None, "provider") and _is_timeout(error):
+    if kind in (None, "provider") and is_timeout(error):
         return "timeout", "timeout"
     if kind is not None:
         return ("cancelled" if kind == "cancellation" else "error"), kind
-    if isinstance(error, AdapterError) or _http_status(error) is not None:
+    if isinstance(error, AdapterError) or http_status(error) is not None:
         return "error", "provider"
     return "error", "unknown"
-
-
-def _is_timeout(error: BaseException) -> bool:
-    httpx = sys.modules.get("httpx")  # who raises its timeouts has imported it
-    return isinstance(error, (TimeoutError, getattr(httpx, "TimeoutException", TimeoutError)))

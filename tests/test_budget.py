@@ -1,13 +1,24 @@
 """The ledger: every total is the sum of its subtree, and every limit means what it says."""
 
+import inspect
 import math
+from collections.abc import Awaitable
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openmultiagent.budget import BudgetScope, CostEstimateContext, Limits, PendingCall, Remaining, merge_limits
+from openmultiagent.budget import (
+    BudgetScope,
+    CostEstimateContext,
+    Limits,
+    PendingCall,
+    Remaining,
+    _prices,
+    merge_limits,
+)
 from openmultiagent.errors import (
     ConfigurationError,
     CostBudgetExceededError,
@@ -275,6 +286,103 @@ def test_what_an_estimator_raises_goes_on_to_the_caller() -> None:
         BudgetScope("s", estimate_cost=broken).price(tokens(1), CONTEXT)
 
 
+class Prices:
+    """An estimator whose prices are awaited until somebody lets them pass."""
+
+    def __init__(self, per_token: float = 0.5) -> None:
+        self.per_token = per_token
+        self.gate = anyio.Event()
+        self.asked: list[TokenUsage] = []
+
+    async def __call__(self, usage: TokenUsage, context: CostEstimateContext) -> float:
+        self.asked.append(usage)
+        await self.gate.wait()
+        return usage.total_tokens * self.per_token
+
+
+async def waited(value: object) -> Any:
+    assert inspect.isawaitable(value)
+    with anyio.fail_after(5):
+        return await value
+
+
+@proves("BUD-12")
+@pytest.mark.parametrize("price", [math.nan, math.inf, -0.01, True, None, "1.5", 10**400, object()])
+async def test_an_awaited_price_has_to_be_one(price: Any) -> None:
+    async def estimate(usage: TokenUsage, context: CostEstimateContext) -> Any:
+        return price
+
+    scope = BudgetScope("s", estimate_cost=estimate)
+    with pytest.raises(RunError, match=r"invalid cost .* for agent 'writer'"):
+        await waited(scope.price(tokens(1), CONTEXT))
+
+
+@proves("BUD-12")
+async def test_a_price_that_never_comes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_prices, "_PATIENCE", 0.01)
+    scope = BudgetScope("s", estimate_cost=Prices())
+    pending = scope.begin(CONTEXT)
+    with pytest.raises(RunError, match=r"no price for agent 'writer' within 0\.01 seconds"):
+        await waited(pending.settle(tokens(3)))
+    assert (scope.usage, scope.cost) == (tokens(3), 0.0)
+
+
+@proves("BUD-12")
+async def test_tokens_are_charged_before_the_price_is_awaited() -> None:
+    prices = Prices()
+    root = BudgetScope("run", estimate_cost=prices)
+    child = root.child("task")
+    first, second = child.begin(CONTEXT), child.begin(CONTEXT)
+    async with anyio.create_task_group() as group:
+        group.start_soon(waited, first.settle(tokens(3)))
+        group.start_soon(waited, second.settle(tokens(5)))
+        await anyio.wait_all_tasks_blocked()
+        assert (root.usage, root.cost) == (tokens(8), 0.0)
+        prices.gate.set()
+    assert (root.usage, root.cost, child.cost) == (tokens(8), 4.0, 4.0)
+    assert root.usage_report() == (UsageEntry(*CONTEXT, tokens(8), 4.0, 2),)
+
+
+@proves("BUD-12", "BUD-32")
+async def test_what_is_held_for_the_cost_is_held_until_the_price_is_known() -> None:
+    prices = Prices()
+    root = hard(tokens=100, cost=60.0, estimate=prices)
+    prices.gate.set()
+    pending = await waited(root.reserve(call(), input_tokens=30, max_tokens=20))
+    assert (root.reserved, root.reserved_cost) == (50, 25.0)
+    prices.gate = anyio.Event()
+    unpriced = pending.settle(tokens(7))
+    assert (root.reserved, root.reserved_cost, root.usage) == (0, 25.0, tokens(7))
+    prices.gate.set()
+    await waited(unpriced)
+    assert (root.reserved_cost, root.cost) == (0.0, 3.5)
+
+
+@proves("BUD-12", "BUD-30", "BUD-33")
+@pytest.mark.parametrize("limits", [{"tokens": 100, "cost": 90.0}, {"cost": 9000.0, "requests": 1}])
+async def test_calls_that_await_their_prices_at_the_same_time_do_not_share_the_room(limits: dict[str, Any]) -> None:
+    prices = Prices(per_token=1.0)
+    root = hard(estimate=prices, **limits)
+    passed: list[int | None] = []
+    refused: list[Exception] = []
+
+    async def reserve(reserved: PendingCall | Awaitable[PendingCall]) -> None:
+        try:
+            passed.append((await waited(reserved)).max_tokens)
+        except (CostBudgetExceededError, LimitExceededError, TokenBudgetExceededError) as error:
+            refused.append(error)
+
+    async with anyio.create_task_group() as group:
+        for wanted in (None, 60, None):
+            group.start_soon(reserve, root.reserve(call(), input_tokens=10, max_tokens=wanted))
+        await anyio.wait_all_tasks_blocked()
+        prices.gate.set()
+    assert len(passed) + len(refused) == 3
+    assert passed
+    assert root.reserved_cost <= limits["cost"]
+    assert root.requests == len(passed) <= limits.get("requests", 3)
+
+
 @proves("BUD-11")
 def test_a_cost_limit_that_nothing_can_be_measured_with_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"'writer' has a cost budget .* estimate_cost"):
@@ -417,11 +525,17 @@ def hard(name: str = "run", *, estimate: Any = None, **limits: Any) -> BudgetSco
     return BudgetScope(name, Limits(**limits), estimate_cost=estimate, mode="hard")
 
 
+def now(reserved: object) -> PendingCall:
+    """A call that was let pass without waiting for anything."""
+    assert isinstance(reserved, PendingCall)
+    return reserved
+
+
 @proves("BUD-30", "BUD-32")
 def test_what_a_call_may_use_is_held_until_its_usage_takes_its_place() -> None:
     root = hard(tokens=100)
     child = root.child("agent")
-    pending = child.reserve(call(), input_tokens=30, max_tokens=20)
+    pending = now(child.reserve(call(), input_tokens=30, max_tokens=20))
     assert pending.max_tokens == 20
     assert (root.reserved, child.reserved, root.usage.total_tokens, root.requests) == (50, 50, 0, 1)
     assert root.remaining().tokens == 50
@@ -434,22 +548,22 @@ def test_what_a_call_may_use_is_held_until_its_usage_takes_its_place() -> None:
 def test_a_call_without_room_is_refused_and_nothing_is_held() -> None:
     root = hard(tokens=100)
     child = root.child("agent", Limits(tokens=1000))
-    child.reserve(call(), input_tokens=30, max_tokens=20)
+    now(child.reserve(call(), input_tokens=30, max_tokens=20))
     with pytest.raises(TokenBudgetExceededError) as caught:
-        child.reserve(call(), input_tokens=30, max_tokens=21)
+        now(child.reserve(call(), input_tokens=30, max_tokens=21))
     error = caught.value
     assert (error.agent, error.tokens_used, error.needed, error.budget) == ("run", 50, 51, 100)
     assert (root.reserved, child.reserved, root.requests) == (50, 50, 1)
-    child.reserve(call(), input_tokens=30, max_tokens=20)  # exactly what is left
+    now(child.reserve(call(), input_tokens=30, max_tokens=20))  # exactly what is left
 
 
 @proves("BUD-30")
 def test_room_is_asked_for_in_money_too() -> None:
     root = hard(cost=10.0, estimate=per_token)
-    pending = root.reserve(call(), input_tokens=10, max_tokens=6)
+    pending = now(root.reserve(call(), input_tokens=10, max_tokens=6))
     assert (root.reserved_cost, root.remaining().cost) == (8.0, 2.0)
     with pytest.raises(CostBudgetExceededError) as caught:
-        root.reserve(call(), input_tokens=1, max_tokens=4)
+        now(root.reserve(call(), input_tokens=1, max_tokens=4))
     error = caught.value
     assert (error.agent, error.cost_used, error.needed, error.budget) == ("run", 8.0, 2.5, 10.0)
     pending.settle(tokens(4))
@@ -463,33 +577,33 @@ def test_room_is_asked_for_in_money_too() -> None:
 def test_without_max_tokens_the_answer_gets_what_is_left_up_to_a_bound(
     limit: int, input_tokens: int, output: int
 ) -> None:
-    pending = hard(tokens=limit).reserve(call(), input_tokens=input_tokens, max_tokens=None)
+    pending = now(hard(tokens=limit).reserve(call(), input_tokens=input_tokens, max_tokens=None))
     assert pending.max_tokens == output
 
 
 @proves("BUD-31", "BUD-30")
 def test_a_request_that_leaves_nothing_for_an_answer_is_refused() -> None:
     with pytest.raises(TokenBudgetExceededError) as caught:
-        hard(tokens=100).reserve(call(), input_tokens=100, max_tokens=None)
+        now(hard(tokens=100).reserve(call(), input_tokens=100, max_tokens=None))
     assert caught.value.needed == 101
 
 
 @proves("BUD-31")
 def test_an_answer_without_a_bound_of_its_own_is_halved_until_its_price_fits() -> None:
-    assert hard(cost=1e6, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None).max_tokens == 4096
-    assert hard(cost=500.0, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None).max_tokens == 512
-    assert hard(cost=1.0, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None).max_tokens == 1
+    assert now(hard(cost=1e6, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None)).max_tokens == 4096
+    assert now(hard(cost=500.0, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None)).max_tokens == 512
+    assert now(hard(cost=1.0, estimate=per_token).reserve(call(), input_tokens=1, max_tokens=None)).max_tokens == 1
     with pytest.raises(CostBudgetExceededError):
-        hard(cost=1.0, estimate=per_token).reserve(call(), input_tokens=2, max_tokens=None)
+        now(hard(cost=1.0, estimate=per_token).reserve(call(), input_tokens=2, max_tokens=None))
 
 
 @proves("BUD-32")
 def test_a_call_without_usage_keeps_what_was_held_apart_from_the_usage() -> None:
     root = hard(tokens=100, cost=60.0, estimate=per_token)
-    root.reserve(call(), input_tokens=30, max_tokens=20).settle(None)
+    now(root.reserve(call(), input_tokens=30, max_tokens=20)).settle(None)
     assert root.usage == TokenUsage.unknown()
     assert (root.reserved, root.reserved_cost, root.cost) == (50, 25.0, 0.0)
-    root.reserve(call(), input_tokens=30, max_tokens=20).settle(None)
+    now(root.reserve(call(), input_tokens=30, max_tokens=20)).settle(None)
     with pytest.raises(TokenBudgetExceededError) as caught:
         root.check()
     assert caught.value.tokens_used == 100
@@ -499,14 +613,14 @@ def test_a_call_without_usage_keeps_what_was_held_apart_from_the_usage() -> None
 @proves("BUD-32")
 def test_nothing_is_kept_for_a_call_that_was_not_sent() -> None:
     root = hard(tokens=100)
-    root.reserve(call(), input_tokens=30, max_tokens=20).withdraw()
+    now(root.reserve(call(), input_tokens=30, max_tokens=20)).withdraw()
     assert (root.reserved, root.requests, root.usage, root.usage_report()) == (0, 0, TokenUsage(), ())
 
 
 @proves("BUD-32", "BUD-7")
 def test_a_provider_that_keeps_to_nothing_is_found_out() -> None:
     root = hard(tokens=100)
-    root.reserve(call(), input_tokens=30, max_tokens=20).settle(tokens(101))
+    now(root.reserve(call(), input_tokens=30, max_tokens=20)).settle(tokens(101))
     error = root.overrun()
     assert isinstance(error, TokenBudgetExceededError)
     assert (error.tokens_used, error.budget) == (101, 100)
@@ -516,7 +630,7 @@ def test_a_provider_that_keeps_to_nothing_is_found_out() -> None:
 def test_the_tokens_of_a_call_are_charged_when_its_price_cannot_be_told() -> None:
     prices = iter([1.0, math.nan])
     root = hard(tokens=100, estimate=lambda usage, context: next(prices))
-    pending = root.reserve(call(), input_tokens=30, max_tokens=20)
+    pending = now(root.reserve(call(), input_tokens=30, max_tokens=20))
     with pytest.raises(RunError, match="invalid cost"):
         pending.settle(tokens(7))
     assert (root.reserved, root.usage, root.cost) == (0, tokens(7), 0.0)
@@ -548,8 +662,8 @@ def test_what_may_be_written_to_a_cache_is_priced_so() -> None:
         return 0.0
 
     root = hard(tokens=100, estimate=estimate)
-    root.reserve(call(), input_tokens=30, max_tokens=20, writes_cache=True)
-    root.reserve(call(), input_tokens=30, max_tokens=20)
+    now(root.reserve(call(), input_tokens=30, max_tokens=20, writes_cache=True))
+    now(root.reserve(call(), input_tokens=30, max_tokens=20))
     assert priced == [
         TokenUsage(input_tokens=30, output_tokens=20, cache_write_tokens=30),
         TokenUsage(input_tokens=30, output_tokens=20),
@@ -579,7 +693,7 @@ def test_no_total_gets_over_its_limit_whatever_is_in_flight(
     for number, kind, sent, limit, share in steps:
         if kind == "begin":
             try:
-                pending = scopes[number].reserve(call(), input_tokens=sent, max_tokens=limit)
+                pending = now(scopes[number].reserve(call(), input_tokens=sent, max_tokens=limit))
             except (TokenBudgetExceededError, CostBudgetExceededError):
                 continue
             flying.append((pending, sent))

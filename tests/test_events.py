@@ -556,7 +556,7 @@ class Hub:
     """Notes what it is told."""
 
     def __init__(self, *, has_readers: bool = True) -> None:
-        self.has_readers = has_readers
+        self.readers = ["somebody"] if has_readers else []
         self.told: list[int] = []
         self.ended: list[str] = []
         self.dropped = 0
@@ -700,7 +700,7 @@ async def test_a_hub_without_readers_is_told_nothing_and_one_that_gets_some_late
     bus = EventBus("r", hub=hub)
     has_listeners = [bus.has_listeners]
     await emit(bus, 1)
-    hub.has_readers = True
+    hub.readers.append("somebody")
     has_listeners.append(bus.has_listeners)
     await emit(bus, 1)
     bus.close()

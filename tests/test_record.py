@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from openmultiagent._record import record
+from openmultiagent._record import maker, record
 
 
 @record
@@ -139,3 +139,14 @@ def test_nothing_and_itself() -> None:
     knot = Knot([])
     knot.inside.append(knot)
     assert repr(knot) == "Knot(inside=[...])"
+
+
+def test_a_maker_makes_what_the_class_makes_and_wants_every_field() -> None:
+    make = maker(Point)
+    made = make(x=1, y=3, tags=["a"], secret="t")
+    assert made == Point(1, 3, ["a"], "t")
+    assert (type(made), made.tags, made.secret) == (Point, ["a"], "t")
+    with pytest.raises(FrozenInstanceError):
+        made.x = 2  # type: ignore[misc]  # that is what is tested
+    with pytest.raises(TypeError, match="tags"):
+        make(x=1, y=3, secret="t")

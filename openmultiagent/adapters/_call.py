@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Protocol
 
 from ..messages import LLMMessage, copy_messages
@@ -37,7 +36,19 @@ class ModelCall:
     them changes nothing unless the call is passed on (``call_next(call)``) or rewritten with ``replace``.
     """
 
-    __slots__ = ("__dict__", "_options", "_source", "agent", "id", "phase", "provider", "run_id", "sink", "turn")
+    __slots__ = (
+        "_messages",
+        "_options",
+        "_own_options",
+        "_source",
+        "agent",
+        "id",
+        "phase",
+        "provider",
+        "run_id",
+        "sink",
+        "turn",
+    )
 
     def __init__(  # noqa: PLR0913, PLR0917 - the fields of one record
         self,
@@ -64,28 +75,41 @@ class ModelCall:
         self.sink = sink
         self._source = messages
         self._options = options
+        # What this call's holder has looked at, and may have changed.
+        self._messages: list[LLMMessage] | None = None
+        self._own_options: LLMChatOptions | None = None
 
-    @cached_property
+    @property
     def messages(self) -> list[LLMMessage]:
         """This call's own copy of the conversation."""
-        return copy_messages(self._source)
+        if self._messages is None:
+            self._messages = copy_messages(self._source)
+        return self._messages
 
-    @cached_property
+    @messages.setter
+    def messages(self, messages: list[LLMMessage]) -> None:
+        self._messages = messages
+
+    @property
     def options(self) -> LLMChatOptions:
         """This call's own copy of the options."""
-        return copy_options(self._options)
+        if self._own_options is None:
+            self._own_options = copy_options(self._options)
+        return self._own_options
+
+    @options.setter
+    def options(self, options: LLMChatOptions) -> None:
+        self._own_options = options
 
     @property
     def source(self) -> Sequence[LLMMessage]:
         """The conversation as it will be sent, uncopied: to be read, never changed or kept."""
-        seen: Sequence[LLMMessage] = self.__dict__.get("messages", self._source)
-        return seen
+        return self._source if self._messages is None else self._messages
 
     @property
     def source_options(self) -> LLMChatOptions:
         """The options as they will be sent, uncopied: to be read, never changed or kept."""
-        seen: LLMChatOptions = self.__dict__.get("options", self._options)
-        return seen
+        return self._options if self._own_options is None else self._own_options
 
     def fork(self) -> ModelCall:
         """Return an independent call; what this call's holder has looked at is copied, the rest is shared unread."""
@@ -100,9 +124,9 @@ class ModelCall:
             messages: The conversation to send; the call makes its own copy.
             options: The options to send; the call makes its own copy.
         """
-        seen = self.__dict__  # only what this call's holder has looked at can be changed by it
-        messages = seen.get("messages") if messages is None else messages
-        options = seen.get("options") if options is None else options
+        # Only what this call's holder has looked at can be changed by it.
+        messages = self._messages if messages is None else messages
+        options = self._own_options if options is None else options
         return ModelCall(
             id=self.id,
             run_id=self.run_id,

@@ -26,7 +26,7 @@ from ._events import (
 from ._execution import as_failure, cancelled_result, execute_agent, failed_result
 from ._hooks import BeforeRunContext
 from ._loops import LoopAction, LoopDetection, LoopInfo
-from ._meter import RequestMeter
+from ._model_seam import ModelSeam
 from ._pool import AgentPool, PoolRun, PoolStatus
 from ._stream import AgentStream, RunStream, StreamSink
 from ._wrap_up import WrapUp
@@ -51,10 +51,10 @@ __all__ = [
     "LoopDetected",
     "LoopDetection",
     "LoopInfo",
+    "ModelSeam",
     "PoolRun",
     "PoolStatus",
     "ReasoningDelta",
-    "RequestMeter",
     "RunAttempts",
     "RunCall",
     "RunEnvironment",

@@ -28,7 +28,7 @@ from ..messages import (
     prepare_prompt_input,
     read_run_input,
 )
-from ..outcome import AgentRunResult
+from ..outcome import AgentRunResult, joined_messages
 from ..tools import ToolsetOwner
 from ._config import AgentConfig
 from ._environment import EventSink, RunEnvironment, lease_adapter
@@ -186,7 +186,7 @@ class Agent(Generic[T]):
         # The run gets a list of its own and shares the messages, which nobody changes: a turn costs what is new.
         result = await self._execute([*self._history, turn], cancel=cancel)
         if result.success and conversation == self._conversations:
-            self._history += [turn, *copy_messages(result.messages)]
+            self._history += [turn, *joined_messages([result]).copy()]
         return result
 
     def _refuse_from_inside(self) -> None:

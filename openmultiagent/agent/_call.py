@@ -73,7 +73,6 @@ class RunCall:
 
     def __init__(
         self,
-        *,
         kind: RunKind,
         name: str,
         identity: RunIdentity,

@@ -25,8 +25,8 @@ from ..errors import (
     StructuredOutputValidationError,
 )
 from ..identity import copy_metadata
-from ..messages import LLMMessage, copy_messages
-from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure
+from ..messages import LLMMessage
+from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StopReason, classify_failure, make_result
 from ..tools import OpenToolsets, Tool
 from ._config import AgentConfig
 from ._environment import RunEnvironment, lease_adapter
@@ -53,11 +53,14 @@ async def execute_agent(
         environment: The run's surroundings.
         owner: Lends the adapter; the run closes it at its end unless the owner keeps it.
     """
-    try:
-        lease = lease_adapter(config, owner)
-    except PolicyError as error:
-        return failed_result(environment, error)
-    run = _Run(config, messages, environment, lease.adapter)
+    adapter, lease = config.adapter, None
+    if adapter is None or config.egress_policy is not None:
+        try:
+            lease = lease_adapter(config, owner)
+        except PolicyError as error:
+            return failed_result(environment, error)
+        adapter = lease.adapter
+    run = _Run(config, messages, environment, adapter)
     cancel = environment.cancel
     try:
         work = run.within_limits if config.before_run is None and config.after_run is None else run.with_hooks
@@ -72,7 +75,7 @@ async def execute_agent(
             if run.toolsets is not None:
                 await run.toolsets.aclose()
         finally:
-            if lease.owned:
+            if lease is not None and lease.owned:
                 await lease.aclose()
     # Only the token's scope swallows a cancellation, and so leads here.
     await run.tell_closed()
@@ -112,7 +115,8 @@ class _Run:
     async def within_limits(self) -> Result:
         error: Exception | None = None
         is_over = False
-        timeout, seconds = self.config.timeout, self.environment.budget.seconds_left()
+        timeout, scope = self.config.timeout, self.environment.budget
+        seconds = scope.seconds_left() if scope.is_limited else None
         is_budget = seconds is not None and (timeout is None or seconds <= timeout)
         limit = seconds if is_budget else timeout
         if limit is None:
@@ -180,7 +184,8 @@ def _kind_of(error: Exception, runner: AgentRunner | None) -> ErrorKind | None:
 
 
 def _finished(progress: RunProgress, environment: RunEnvironment) -> Result:
-    overrun = environment.budget.overrun()
+    scope = environment.budget
+    overrun = scope.overrun() if scope.is_limited else None
     if overrun is not None:
         return _failed(progress, environment, overrun, None, None)
     return _result(progress, environment, status=_OK, stop_reason=progress.stop_reason)
@@ -230,14 +235,13 @@ def _result(
     error_info: ErrorInfo | None = None,
     error: Exception | None = None,
 ) -> Result:
-    return AgentRunResult(
+    return make_result(
         success=status.code == "ok",
         status=status,
         stop_reason=stop_reason,
         output=progress.output(),
         structured=progress.structured if status.code == "ok" else None,
-        # Events of a stream may still be read when the caller has changed its result; nobody else holds the messages.
-        messages=progress.produced() if environment.sink is None else copy_messages(progress.produced()),
+        messages=progress.produced(),
         token_usage=environment.budget.usage,
         usage_report=environment.budget.usage_report(),
         tool_calls=tuple(progress.records),

@@ -97,7 +97,7 @@ class Landing:
         if self._scope.reserves:
             self._most = self._meter.most_tokens(messages, options) + most_tokens(answer)
 
-    def due(self, turns: int, results: Sequence[ToolResultBlock]) -> LastTurn | None:
+    async def due(self, turns: int, results: Sequence[ToolResultBlock]) -> LastTurn | None:
         """Return the last turn when it has to come now; None when a further one fits before it, or not even itself.
 
         Args:
@@ -110,11 +110,11 @@ class Landing:
         if turns_left == 1:
             return LastTurn("max_turns", self._settings)
         is_near = left.requests == 1 or left.tool_calls == 0
-        if is_near or self._is_short(left, LLMMessage.new(Role.USER, list(results))):
+        if is_near or await self._is_short(left, LLMMessage.new(Role.USER, list(results))):
             return LastTurn("budget", self._settings)
         return None
 
-    def _is_short(self, left: Remaining, results: LLMMessage) -> bool:
+    async def _is_short(self, left: Remaining, results: LLMMessage) -> bool:
         if left.tokens is None and left.cost is None:
             return False
         came = estimate_message_chars(results) // _CHARS_PER_TOKEN
@@ -125,16 +125,20 @@ class Landing:
             # A call is let pass for the most that it may use, and charged with that when its usage stays unknown.
             most = self._most + most_tokens(results)
             held = TokenUsage(input_tokens=most, output_tokens=self._max_tokens or 1)
-            if self._exceeds(left, held):
+            if await self._exceeds(left, held):
                 return True
             if not self._is_known:
                 normal = replace(held, output_tokens=self._max_tokens or HARD_MAX_TOKENS)
             last = replace(last, input_tokens=most + grown * _CHARS_PER_TOKEN + self._told)
-        return self._exceeds(left, normal, last)
+        return await self._exceeds(left, normal, last)
 
-    def _exceeds(self, left: Remaining, *calls: TokenUsage) -> bool:
+    async def _exceeds(self, left: Remaining, *calls: TokenUsage) -> bool:
         if left.tokens is not None and sum(call.total_tokens for call in calls) > left.tokens:
             return True
         if left.cost is None or self._context is None:
             return False
-        return sum(self._scope.price(call, self._context) for call in calls) > left.cost
+        cost = 0.0
+        for call in calls:
+            price = self._scope.price(call, self._context)
+            cost += price if isinstance(price, float) else await price
+        return cost > left.cost

@@ -99,10 +99,13 @@ class ModelSeam:
         await self._clock.checkpoint_if_cancelled()
         scope = self._environment.budget
         if scope.reserves:
-            pending, call = self._reserved(call)
+            reserved = self._reserved(call)
+            pending = reserved if isinstance(reserved, PendingCall) else await reserved
+            if call.source_options.max_tokens is None:
+                call = call.replace(options=replace(call.source_options, max_tokens=pending.max_tokens))
         else:
-            pending = scope.begin(self.pricing(call))
-        was_sent, usage, context = True, None, None
+            pending = scope.begin(_pricing(call.agent, call.source_options.model, self._adapter.name, call.phase))
+        was_sent, usage, context, unpriced = True, None, None, None
         try:
             response = await (self._traced(call) if self._environment.model_tracing else self._timed(call))
             usage = response.usage
@@ -114,9 +117,11 @@ class ModelSeam:
         finally:
             # In `finally`: a call that failed or was cancelled has been paid for all the same.
             if was_sent:
-                pending.settle(usage, context)
+                unpriced = pending.settle(usage, context)
             else:
                 pending.withdraw()
+        if unpriced is not None:
+            await unpriced
         return response
 
     @property
@@ -126,17 +131,14 @@ class ModelSeam:
             self._meter = RequestMeter()
         return self._meter
 
-    def _reserved(self, call: ModelCall) -> tuple[PendingCall, ModelCall]:
+    def _reserved(self, call: ModelCall) -> PendingCall | Awaitable[PendingCall]:
         options = call.source_options
-        pending = self._environment.budget.reserve(
+        return self._environment.budget.reserve(
             self.pricing(call),
             input_tokens=self.meter.most_tokens(call.source, options),
             max_tokens=options.max_tokens,
             writes_cache=options.cache is not None,
         )
-        if options.max_tokens is None:
-            call = call.replace(options=replace(options, max_tokens=pending.max_tokens))
-        return pending, call
 
     def pricing(self, call: ModelCall) -> CostEstimateContext:
         """Return what the price of a call depends on, besides its usage.

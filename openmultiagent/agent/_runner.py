@@ -114,7 +114,7 @@ class AgentRunner:
             progress.turns += 1
             turn = None if self._environment.sink is None else self._new_turn(self._environment.sink)
             calls = await self._ask(turn, self._options, self._environment.phase)
-            over = scope.overrun() is not None
+            over = scope.is_limited and scope.overrun() is not None
             warning = None if over or self._loops is None else await self._loop_warning(self._loops, calls, turn)
             if progress.stop_reason == "loop":
                 progress.close(_IN_A_LOOP)
@@ -124,7 +124,8 @@ class AgentRunner:
                 await turn.announce(calls)
             if calls and not over:
                 await self._tools.run_turn(calls, progress)
-            last = self._last_turn() if calls and not over else None
+            landing = self._landing if calls and not over else None
+            last = None if landing is None else await landing.due(progress.turns, progress.finished())
             # The model would never see what the calls of a run over budget come to, so they are not made.
             if calls or warning or turn is not None:
                 await self._close_turn(turn, _OVER_BUDGET, warning, last)
@@ -142,12 +143,6 @@ class AgentRunner:
         self._progress.closed_early = ()
         if turn is not None:
             await turn.finish(results)
-
-    def _last_turn(self) -> LastTurn | None:
-        """Return what the next turn is like when it has to be the last; None when the run goes on."""
-        if self._landing is None:
-            return None
-        return self._landing.due(self._progress.turns, self._progress.finished())
 
     async def _wrap_up(self, last: LastTurn) -> None:
         """Have the model answer once more, without tools."""

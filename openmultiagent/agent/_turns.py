@@ -138,9 +138,9 @@ class RunProgress:
         self.announced = False
         return results
 
-    def produced(self) -> list[LLMMessage]:
-        """Return the messages that the run has added to its input; they are the conversation's own."""
-        return self.conversation[self._input_length :]
+    def produced(self) -> Any:
+        """Return the messages that the run has added to its input, for a result that copies them when it is read."""
+        return self.conversation.unread(self._input_length)
 
     def output(self) -> str:
         """Return the text of the last assistant turn, without its reasoning."""

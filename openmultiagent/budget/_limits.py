@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, fields
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -99,5 +99,5 @@ class CostEstimateContext(NamedTuple):
     """What the call was for: ``agent``, ..."""
 
 
-CostEstimator = Callable[[TokenUsage, CostEstimateContext], float]
-"""Prices one model call, in any unit that is used throughout."""
+CostEstimator = Callable[[TokenUsage, CostEstimateContext], float | Awaitable[float]]
+"""Prices one model call, in any unit that is used throughout; plain or async."""

@@ -2,25 +2,26 @@
 
 Invariants: a call is refused once a total has *reached* its limit; a scope is overrun once its total is *over* the
 limit, also by its last call; in hard mode whatever a call may use is held for it before it is made, so that no total
-gets over its limit. Nothing here waits, so that calls made at the same time see each other.
+gets over its limit. Nothing here waits, but for prices that have to be awaited; whether a call may pass is decided, and
+its place taken, without a wait between the two, so that calls made at the same time see each other.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from typing import Any, TypeGuard, get_args
+from collections.abc import Coroutine, Generator
+from typing import Any, get_args
 
 from .._shown import shown
 from ..errors import (
     ConfigurationError,
     CostBudgetExceededError,
     LimitExceededError,
-    RunError,
     TokenBudgetExceededError,
 )
 from ..usage import NO_USAGE, TokenUsage, UsageEntry
 from ._limits import UNLIMITED, BudgetMode, CostEstimateContext, CostEstimator, Limits, Remaining
+from ._prices import Price, price_of
 
 __all__ = ["HARD_MAX_TOKENS", "BudgetError", "BudgetScope", "PendingCall"]
 
@@ -45,10 +46,10 @@ class BudgetScope:
     """
 
     __slots__ = (
-        "_is_limited",
         "_tallies",
         "cost",
         "estimate_cost",
+        "is_limited",
         "limits",
         "mode",
         "name",
@@ -66,7 +67,6 @@ class BudgetScope:
         self,
         name: str,
         limits: Limits | None = None,
-        *,
         parent: BudgetScope | None = None,
         estimate_cost: CostEstimator | None = None,
         mode: BudgetMode = "soft",
@@ -93,8 +93,8 @@ class BudgetScope:
         """When the clock of this scope was started, in ``time.monotonic()``."""
         self._tallies: dict[CostEstimateContext, tuple[TokenUsage, float, int]] = {}
         """What the calls of one kind have used so far: tokens, cost, and how many there were."""
-        # Asked before every call, so answered without walking up the tree.
-        self._is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent._is_limited)  # noqa: SLF001 - its own class
+        self.is_limited: bool = self.limits is not UNLIMITED or (parent is not None and parent.is_limited)
+        """Whether there is a limit here or above: asked before every call, so kept."""
         holds = self.limits.tokens is not None or self.limits.cost is not None
         self.reserves: bool = (self.mode == "hard" and holds) or (parent is not None and parent.reserves)
         """Whether calls have to be made by ``reserve``: hard mode, with a token or cost limit here or above."""
@@ -122,8 +122,8 @@ class BudgetScope:
         if self.started is None:
             self.started = time.monotonic()
 
-    def price(self, usage: TokenUsage, context: CostEstimateContext) -> float:
-        """Return what a model call costs; 0 without an estimator.
+    def price(self, usage: TokenUsage, context: CostEstimateContext) -> Price:
+        """Return what a model call costs, or what has to be awaited for it; 0 without an estimator.
 
         Args:
             usage: The usage of that call.
@@ -132,15 +132,7 @@ class BudgetScope:
         Raises:
             RunError: The estimator returned something that is no price.
         """
-        if self.estimate_cost is None:
-            return 0.0
-        cost: object = self.estimate_cost(usage, context)
-        if _is_price(cost):
-            return float(cost)
-        raise RunError(
-            f"Cost estimator returned invalid cost {shown(cost)} for agent {context.agent!r}:"
-            " it must be an int or float, finite and >= 0"
-        )
+        return 0.0 if self.estimate_cost is None else price_of(self.estimate_cost, usage, context)
 
     def charge(
         self, usage: TokenUsage | None = None, *, cost: float = 0.0, requests: int = 0, tool_calls: int = 0
@@ -172,15 +164,20 @@ class BudgetScope:
             CostBudgetExceededError: As ``check``.
             LimitExceededError: As ``check``.
         """
-        if self._is_limited:
+        if self.is_limited:
             self.check()
-        self._count_request(1)
+        scope: BudgetScope | None = self
+        while scope is not None:
+            scope.requests += 1
+            scope = scope.parent
         return PendingCall(self, context, 0, 0.0, None)
 
     def reserve(
         self, context: CostEstimateContext, *, input_tokens: int, max_tokens: int | None, writes_cache: bool = False
-    ) -> PendingCall:
+    ) -> PendingCall | Coroutine[Any, Any, PendingCall]:
         """Let one more model call pass if there is room for the most that it may use, and hold that for it.
+
+        What is returned has to be awaited when the estimator's prices have to be; what it raises comes then.
 
         Args:
             context: What the call is.
@@ -193,27 +190,42 @@ class BudgetScope:
             CostBudgetExceededError: The same for cost.
             LimitExceededError: As ``check``.
         """
+        steps = self._reserving(context, input_tokens, max_tokens, writes_cache=writes_cache)
+        try:
+            price = next(steps)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]  # that of the generator
+        return _reserved(steps, price)
+
+    def _reserving(
+        self, context: CostEstimateContext, input_tokens: int, max_tokens: int | None, *, writes_cache: bool
+    ) -> Generator[Coroutine[Any, Any, float], float, PendingCall]:
+        """Return the call that was let pass; yields the prices that have to be awaited."""
         self.check()
         left = self.remaining()
-        output = max_tokens
-        if output is None:
-            output = HARD_MAX_TOKENS
-            if left.tokens is not None:
+        output = HARD_MAX_TOKENS if max_tokens is None else max_tokens
+        while True:
+            if max_tokens is None and left.tokens is not None:
                 output = max(1, min(output, left.tokens - input_tokens))
-        most = _most(input_tokens, output, writes_cache=writes_cache)
-        cost = self.price(most, context)
-        while max_tokens is None and left.cost is not None and cost > left.cost and output > 1:
-            output //= 2
             most = _most(input_tokens, output, writes_cache=writes_cache)
-            cost = self.price(most, context)
-        self._refuse_without_room(most.total_tokens, cost)
-        self._hold(most.total_tokens, cost)
+            price = self.price(most, context)
+            if not isinstance(price, float):
+                price = yield price
+                self.check()
+                left = self.remaining()  # others may have been let pass meanwhile
+            is_dear = left.cost is not None and price > left.cost
+            is_large = left.tokens is not None and most.total_tokens > left.tokens
+            if max_tokens is not None or output == 1 or not (is_dear or is_large):
+                break
+            output = output // 2 if is_dear else output
+        self._refuse_without_room(most.total_tokens, price)
+        self._hold(most.total_tokens, price)
         self._count_request(1)
-        return PendingCall(self, context, most.total_tokens, cost, output)
+        return PendingCall(self, context, most.total_tokens, price, output)
 
     def begin_tool_call(self) -> LimitExceededError | None:
         """Count one more tool call, or return why there may be none."""
-        if self._is_limited:
+        if self.is_limited:
             for scope in self._lineage():
                 limit = scope.limits.tool_calls
                 if limit is not None and scope.tool_calls >= limit:
@@ -234,7 +246,7 @@ class BudgetScope:
 
     def remaining(self) -> Remaining:
         """Return what is left, here and in all ancestors; never below zero, None where nothing limits it."""
-        if not self._is_limited:
+        if not self.is_limited:
             return _NOTHING_LIMITED
         lineage = self._lineage()
         return Remaining(
@@ -247,7 +259,7 @@ class BudgetScope:
 
     def seconds_left(self) -> float | None:
         """Return what ``remaining`` says about seconds."""
-        if not self._is_limited:
+        if not self.is_limited:
             return None
         left: float | None = None
         scope: BudgetScope | None = self
@@ -267,7 +279,7 @@ class BudgetScope:
             CostBudgetExceededError: The same for cost.
             LimitExceededError: The same for model calls and time.
         """
-        if not self._is_limited:
+        if not self.is_limited:
             return  # the common case, asked before every model call
         for scope in self._lineage():
             limits = scope.limits
@@ -326,10 +338,20 @@ class BudgetScope:
             scope.reserved_cost = max(0.0, scope.reserved_cost + cost)
             scope = scope.parent
 
+    def _add_cost(self, context: CostEstimateContext, cost: float) -> None:
+        """Charge what a call has cost whose usage was charged before."""
+        scope: BudgetScope | None = self
+        while scope is not None:
+            scope.cost += cost
+            usage, known, number = scope._tallies[context]  # noqa: SLF001 - its own class
+            scope._tallies[context] = (usage, known + cost, number)  # noqa: SLF001 - its own class
+            scope = scope.parent
+
     def _book(self, context: CostEstimateContext, usage: TokenUsage, cost: float) -> None:
         scope: BudgetScope | None = self
         while scope is not None:
-            scope.usage = scope.usage + usage
+            # A sum with nothing is the other, as `+` knows itself, but only after two calls.
+            scope.usage = usage if scope.usage is NO_USAGE else scope.usage + usage
             scope.cost += cost
             tallies = scope._tallies  # noqa: SLF001 - its own class
             tally = tallies.get(context)
@@ -370,37 +392,61 @@ class PendingCall:
         self._cost = cost
         self.max_tokens = max_tokens
 
-    def settle(self, usage: TokenUsage | None, context: CostEstimateContext | None = None) -> None:
+    def settle(
+        self, usage: TokenUsage | None, context: CostEstimateContext | None = None
+    ) -> Coroutine[Any, Any, None] | None:
         """Charge what the call has used; what was held for it stays held when nobody knows.
 
         Args:
             usage: What was reported; None when nothing was, also since the call failed or was cancelled.
             context: What the call turned out to be, when that is not what was asked for.
 
+        Returns:
+            What has to be awaited to charge the cost as well, when the price has to be; else None, as without usage.
+
         Raises:
             RunError: The estimator returned something that is no price; the tokens are charged all the same.
         """
         context = context or self._context
+        scope = self._scope
         if usage is None:
-            self._scope._book(context, _UNKNOWN, 0.0)  # noqa: SLF001 - the two are one mechanism
-            return
-        cost = 0.0
+            scope._book(context, _UNKNOWN, 0.0)  # noqa: SLF001 - the two are one mechanism
+            return None
+        price: Price = 0.0
         try:
-            if self._scope.estimate_cost is not None:
-                cost = self._scope.price(usage, context)
+            if scope.estimate_cost is not None:
+                price = scope.price(usage, context)
         finally:
-            if self._tokens:
-                self._release()
-            self._scope._book(context, usage, cost)  # noqa: SLF001 - the two are one mechanism
+            known = price if isinstance(price, float) else None
+            if self._tokens:  # what is held for the cost is held until the price is known
+                scope._hold(-self._tokens, 0.0 if known is None else -self._cost)  # noqa: SLF001 - the two are one mechanism
+            scope._book(context, usage, known or 0.0)  # noqa: SLF001 - the two are one mechanism
+        return None if isinstance(price, float) else self._settled(price, context)
 
     def withdraw(self) -> None:
         """Take the call back: nothing was sent."""
         if self._tokens:
-            self._release()
+            self._scope._hold(-self._tokens, -self._cost)  # noqa: SLF001 - the two are one mechanism
         self._scope._count_request(-1)  # noqa: SLF001 - the two are one mechanism
 
-    def _release(self) -> None:
-        self._scope._hold(-self._tokens, -self._cost)  # noqa: SLF001 - the two are one mechanism
+    async def _settled(self, price: Coroutine[Any, Any, float], context: CostEstimateContext) -> None:
+        try:
+            cost = await price
+        finally:
+            if self._tokens:
+                self._scope._hold(0, -self._cost)  # noqa: SLF001 - the two are one mechanism
+        self._scope._add_cost(context, cost)  # noqa: SLF001 - the two are one mechanism
+
+
+async def _reserved(
+    steps: Generator[Coroutine[Any, Any, float], float, PendingCall], price: Coroutine[Any, Any, float]
+) -> PendingCall:
+    while True:
+        cost = await price
+        try:
+            price = steps.send(cost)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]  # that of the generator
 
 
 _NOTHING_LIMITED = Remaining(tokens=None, cost=None)
@@ -436,8 +482,3 @@ def _cost_error(scope: BudgetScope, budget: float, *, needed: float | None = Non
 
 def _limit_error(scope: BudgetScope, limit: str, used: float, budget: float) -> LimitExceededError:
     return LimitExceededError(agent=scope.name, limit=limit, used=used, budget=budget)
-
-
-def _is_price(value: object) -> TypeGuard[int | float]:
-    # The comparison is false for NaN, infinity, and integers beyond all floats.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max

@@ -1,6 +1,6 @@
 """Messages: what they are, how they are checked, copied, measured and cut."""
 
-from ._copy import copy_blocks, copy_message, copy_messages
+from ._copy import UnreadMessages, copy_blocks, copy_message, copy_messages
 from ._dialects import HistoryDialect, HistoryFaultCode
 from ._estimate import estimate_message_chars, estimate_tokens, is_approaching_limit
 from ._history import HistoryFault, check_history, require_valid_history
@@ -76,6 +76,7 @@ __all__ = [
     "ToolResultPart",
     "ToolResultTextPart",
     "ToolUseBlock",
+    "UnreadMessages",
     "UrlSource",
     "assert_valid_messages",
     "check_history",

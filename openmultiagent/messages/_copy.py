@@ -14,7 +14,25 @@ from ._clone import clone
 from ._models import ContentBlock, LLMMessage
 from ._validation import as_list, read_message
 
-__all__ = ["copy_blocks", "copy_message", "copy_messages"]
+__all__ = ["UnreadMessages", "copy_blocks", "copy_message", "copy_messages"]
+
+
+class UnreadMessages:
+    """Messages that nobody changes any more, and of which whoever reads them makes a copy.
+
+    Args:
+        messages: The messages; the list belongs to this object from now on.
+    """
+
+    __slots__ = ("shared",)
+
+    def __init__(self, messages: list[LLMMessage]) -> None:
+        self.shared = messages
+        """The messages themselves: to be read, never changed."""
+
+    def copy(self) -> list[LLMMessage]:
+        """Return copies of the messages, for their receiver to keep and change."""
+        return copy_messages(self.shared)
 
 
 def copy_messages(messages: Iterable[LLMMessage | Mapping[str, Any]]) -> list[LLMMessage]:

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from ..errors import InvalidMessageError
 from ._clone import assemble
-from ._copy import copy_messages
+from ._copy import UnreadMessages, copy_messages
 from ._faults import Fault
 from ._json import check_unicode
 from ._models import ContentBlock, LLMMessage, Role, TextBlock
@@ -112,6 +112,14 @@ class Conversation(Sequence[LLMMessage]):
     def copy(self) -> list[LLMMessage]:
         """Return copies of the messages, for their receiver to keep and change."""
         return copy_messages(self._messages)
+
+    def unread(self, start: int) -> UnreadMessages:
+        """Return the messages from a position on, of which whoever reads them makes a copy.
+
+        Args:
+            start: How many messages are left out.
+        """
+        return UnreadMessages(self._messages[start:])
 
 
 class PreparedRunInput:

@@ -2,6 +2,7 @@
 
 from ..agent import AgentFinished, AgentStarted, BudgetExceeded
 from ..tasks import PlanArtifact, TaskEvent
+from ._activity import OrchestratorStatus
 from ._event_stream import EventStream
 from ._facade import OpenMultiAgent
 from ._plan import CoordinatorConfig
@@ -31,6 +32,7 @@ __all__ = [
     "ExecutionRoutingConfig",
     "LLMTaskProfiler",
     "OpenMultiAgent",
+    "OrchestratorStatus",
     "PlanArtifact",
     "ProgressEvent",
     "RosterSummaryEntry",

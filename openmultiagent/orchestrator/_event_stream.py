@@ -51,11 +51,6 @@ class EventReaders:
         """One for each reader."""
         self._lock = threading.Lock()  # runs of several event loops may drop at the same time
 
-    @property
-    def has_readers(self) -> bool:
-        """Whether anybody would read an event now."""
-        return bool(self.mailboxes)
-
     def open(self, run_id: str | None) -> _Mailbox:
         """Return a new mailbox; it has ended already when this is closed.
 

@@ -7,6 +7,7 @@ is that of a single agent. The chain is composed here, once per run, and the cor
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -21,8 +22,9 @@ from ..events import EventBus
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
 from ..tracing import Tracing, TracingSteps
+from ._activity import Activity
 from ._progress import Progress
-from ._steps import RunSteps, copy_middleware_result
+from ._steps import copy_middleware_result, run_around
 from ._stopping import MiddlewareStop, stopped_agent
 
 __all__ = ["Machinery", "enclose", "execute"]
@@ -44,6 +46,7 @@ class Machinery:
     tool_middleware: Sequence[ToolMiddleware]
     on_tool_call: ToolGate | None
     toolsets: ToolsetOwner
+    activity: Activity = field(default_factory=Activity)
 
 
 async def execute(
@@ -70,8 +73,15 @@ async def execute(
     operation: RunNext = partial(core.run, call)
     if machinery.middleware:
         operation = _with_user_middleware(machinery, core, call, cancel)
-    steps = RunSteps(bus, core.environment, has_middleware=bool(machinery.middleware))
-    return await enclose(machinery, call, bus, partial(steps.around, call, operation), tracing)
+    run = partial(run_around, bus, core.environment, call, operation, bool(machinery.middleware))
+    activity = machinery.activity
+    activity.running.add(core)
+    try:
+        result = await enclose(machinery, call, bus, run, tracing)
+        activity.count(result)
+        return result
+    finally:
+        activity.running.discard(core)
 
 
 async def enclose(

@@ -7,17 +7,17 @@ ended the run; its ``agent_start`` has an ``agent_complete`` on every path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import anyio
 
 from .._record import record
 from ..agent import AgentConfig, AgentFinished, AgentStarted, lease_adapter
-from ..budget import CostEstimateContext, Limits
+from ..budget import BudgetScope, CostEstimateContext, Limits
 from ..errors import (
     ConfigurationError,
     InvalidTaskRequirementsError,
@@ -69,6 +69,7 @@ from ._routing import (
     ExecutionRouter,
     ExecutionRoutingConfig,
     LLMTaskProfiler,
+    RoutingAssessment,
     RoutingBudget,
     RoutingContext,
     RoutingDecision,
@@ -111,11 +112,6 @@ class GoalSetup:
     """Returns the tasks that the agents can do, or raises."""
 
 
-class _Planned(NamedTuple):
-    run: GraphRun
-    decomposition: Result
-
-
 @dataclass(slots=True)
 class GoalRun:
     """One run of a team for a goal.
@@ -132,6 +128,13 @@ class GoalRun:
     """Whether the coordinator's start was told, and its end was not."""
     _is_charged: bool = field(default=False, init=False)
     """Whether the profiler's call is charged when it is made."""
+    _said: dict[str, Result] = field(default_factory=dict, init=False)
+    """What the coordinator was asked for, and what each time came to."""
+    _budget: BudgetScope = field(init=False)
+    """What the coordinator is charged to."""
+
+    def __post_init__(self) -> None:
+        self._budget = self.crew.call.budget.child(COORDINATOR)
 
     async def execute(self) -> TeamRunResult:
         """Do the run and return its result."""
@@ -147,7 +150,7 @@ class GoalRun:
             return await self._together()
         finally:
             if self._has_begun:  # cancelled from outside: told now, since nothing may be awaited any more
-                self._tell_end(self._cancelled_coordinator())
+                self._tell_end(self._cancelled(self._budget))
 
     # --- who works ---------------------------------------------------------------------------------------------------
 
@@ -165,34 +168,38 @@ class GoalRun:
             budget=RoutingBudget(left.tokens, left.cost) if has_ceiling else None,
             cancel=crew.cancel,
         )
-        outcome = await self._decided(context, agents)
-        if outcome is None:
-            if crew.cancel is not None and crew.cancel.cancelled:
-                return self._stopped(cancelled_stop(crew.cancel))
-            error = crew.call.budget.out_of_time()
-            crew.inner.tell_overrun(error, ROUTER)
-            return self._failed(error)
-        self.decision = outcome
-        return self._charged(outcome)
-
-    async def _decided(self, context: RoutingContext, agents: Sequence[AgentConfig]) -> RoutingDecision | None:
-        """Return the decision; None when the run was cancelled meanwhile, or has no time left."""
-        setup, cancel = self.setup, self.crew.cancel
-        found: list[RoutingDecision] = []
-        seconds = self.crew.call.budget.remaining().seconds
         # Both scopes swallow their cancellation.
-        with nullcontext() if cancel is None else cancel.scope(), anyio.move_on_after(seconds):
-            found.append(
-                await decide_route(
-                    context,
-                    router=setup.router,
-                    config=setup.routing,
-                    make_profiler=self._profiler,
-                    consequential=uses_consequential_tools(agents),
-                    boundaries=permission_boundaries(agents),
-                )
+        scope = nullcontext() if crew.cancel is None else crew.cancel.scope()
+        with scope, anyio.move_on_after(crew.call.budget.remaining().seconds):
+            self.decision = await decide_route(
+                context,
+                router=setup.router,
+                config=setup.routing,
+                make_profiler=self._profiler,
+                consequential=uses_consequential_tools(agents),
+                boundaries=permission_boundaries(agents),
+                around=self._traced_profile,
             )
-        return found[0] if found else None
+            return await self._charged(self.decision)
+        if crew.cancel is not None and crew.cancel.cancelled:
+            return self._stopped(cancelled_stop(crew.cancel))
+        error = crew.call.budget.out_of_time()
+        crew.inner.tell_overrun(error, ROUTER)
+        return self._failed(error)
+
+    async def _traced_profile(self, profiled: Callable[[], Awaitable[RoutingAssessment]]) -> RoutingAssessment:
+        tracing, threshold = self.crew.tracing, self.setup.routing.confidence_threshold
+        with tracing.profile(self.crew.call.identity.run_id, threshold) as span:
+            assessment = await profiled()
+            tracing.end_profile(
+                span,
+                version=assessment.profiler_version,
+                outcome=assessment.outcome,
+                confidence=None if assessment.profile is None else assessment.profile.confidence,
+                fault=assessment.fallback_code,
+                usage=assessment.usage,
+            )
+            return assessment
 
     def _profiler(self) -> TaskProfiler:
         setup, routing, owner = self.setup, self.setup.routing, self.crew.inner.adapters
@@ -204,9 +211,9 @@ class GoalRun:
             config = setup.complete(config if routing.model is None else config.replace(model=routing.model))
         self._is_charged = True
         model = routing.model if routing.adapter is not None else config.model
-        return LLMTaskProfiler(ProfilerAdapter(config, owner, self.crew.call.budget), model=model)
+        return LLMTaskProfiler(ProfilerAdapter(config, self.crew.inner, self.crew.call.budget), model=model)
 
-    def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
+    async def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
         """Charge what the decision used, and end the run if a budget has no room for it, or a declaration is needed."""
         assessment = outcome.assessment
         if assessment is None:
@@ -215,7 +222,9 @@ class GoalRun:
         if not self._is_charged and (assessment.profiler_version != "none" or assessment.usage is not None):
             context = CostEstimateContext(ROUTER, assessment.model or "", assessment.provider or "", "routing")
             try:
-                budget.child(ROUTER).begin(context).settle(assessment.usage)
+                unpriced = budget.child(ROUTER).begin(context).settle(assessment.usage)
+                if unpriced is not None:
+                    await unpriced
             except OpenMultiAgentError as error:  # no room for it, or no price
                 return self._failed(error)
         overrun = budget.overrun()
@@ -243,21 +252,17 @@ class GoalRun:
         payload: dict[str, Any] = {"phase": "short-circuit", "goal": task_input_text(goal)}
         run.emit(AgentStarted, payload, agent=chosen.name, copy=dict)
         own = None if chosen.max_token_budget is None else Limits(tokens=chosen.max_token_budget)
+        budget = crew.call.budget.child(chosen.name, own)
         begun, started_at, result = anyio.current_time(), datetime.now(UTC), None
+        source = _prepared(goal if isinstance(goal, str) else goal.messages())
         try:
-            result = await crew.inner.run(
-                config,
-                _prepared(goal if isinstance(goal, str) else goal.messages()),
-                phase="short-circuit",
-                budget=crew.call.budget.child(chosen.name, own),
-            )
+            result = await crew.inner.run(config, source, phase="short-circuit", budget=budget)
         finally:
             took = anyio.current_time() - begun
-            run.end(
-                task, self._cancelled_coordinator() if result is None else result, started_at=started_at, duration=took
-            )
+            ended = self._cancelled(budget) if result is None else result
+            run.end(task, ended, started_at=started_at, duration=took)
         await remember(run, task, result)
-        return team_result(run, goal=goal, routing_decision=self.decision, plan=None)
+        return team_result(run, goal=goal, routing_decision=self.decision, plan=None, final_output=result.output)
 
     # --- a coordinator and the team ----------------------------------------------------------------------------------
 
@@ -281,17 +286,15 @@ class GoalRun:
         )
         if not decomposition.success:
             return self._without_plan(decomposition)
-        planned = await self._planned(decomposition)
-        if isinstance(planned, TeamRunResult):
-            return planned
-        run = planned.run
+        run = await self._planned(cast(CoordinatorPlan, decomposition.structured))
+        if isinstance(run, TeamRunResult):
+            return run
         await dispatch(run)
-        return await self._answered(run, decomposition)
+        return await self._answered(run)
 
-    async def _planned(self, decomposition: Result) -> _Planned | TeamRunResult:
+    async def _planned(self, plan: CoordinatorPlan) -> GraphRun | TeamRunResult:
         """Return the run of a plan that may be worked off, or the result that the run ends with."""
         setup, crew = self.setup, self.crew
-        plan = cast(CoordinatorPlan, decomposition.structured)
         tasks = plan_graph([self._with_goal(spec) for spec in plan.tasks])
         run = GraphRun(crew, tasks)
         with crew.tracing.plan(crew.call.identity.run_id, len(tasks)) as span:
@@ -309,7 +312,7 @@ class GoalRun:
                 setup.check(tasks, dict(crew.agents))
             except InvalidTaskRequirementsError as error:
                 crew.tracing.end_plan(span, approved=False)
-                return self._refused(run, decomposition, error)
+                return self._refused(run, error)
             gate = crew.gates.on_plan_ready
             if gate is not None or setup.plan_only:  # who does what is a part of what is approved
                 for task_id, agent in crew.scheduler.schedule(tasks, list(crew.agents.values())).items():
@@ -320,10 +323,8 @@ class GoalRun:
             run.standing(1)  # a cancellation or a budget that came meanwhile wins over the answer
             run.stop_with(answer)
             run.skip_rest()
-            return self._ended(run, decomposition)
-        if setup.plan_only:
-            return self._only_planned(run, decomposition)
-        return _Planned(run, decomposition)
+            return self._ended(run)
+        return self._only_planned(run) if setup.plan_only else run
 
     async def _approval(self, run: GraphRun) -> Stop | None:
         gate, crew = self.crew.gates.on_plan_ready, self.crew
@@ -336,18 +337,22 @@ class GoalRun:
         goal = self.setup.goal
         return spec if isinstance(goal, str) else spec.replace(description=goal.with_prompt(spec.text))
 
-    async def _answered(self, run: GraphRun, decomposition: Result) -> TeamRunResult:
+    async def _answered(self, run: GraphRun) -> TeamRunResult:
         """Have the coordinator answer the goal from what the tasks came to, unless the run was stopped."""
         if self._is_over(run):
-            return self._ended(run, decomposition)
+            return self._ended(run)
         memory = await recall(run)
         if self._is_over(run):
-            return self._ended(run, decomposition)
+            return self._ended(run)
         outcomes = [_outcome(task) for task in run.queue.list()]
         prompt = synthesis_prompt(task_input_text(self.setup.goal), outcomes, memory=memory)
         answer = await self._ask(prompt, "synthesis", None)
-        if answer.success:
-            return self._ended(run, answer, final_output=answer.output)
+        if answer.success and answer.output.strip() and answer.stop_reason != "content_filter":
+            return self._ended(run, final_output=answer.output)
+        if answer.success:  # and yet no answer
+            warning = {"code": "NO_SYNTHESIS", "stop_reason": answer.stop_reason}
+            run.emit(RunWarning, warning, agent=COORDINATOR, copy=dict)
+            return self._ended(run, flags=("no-synthesis",))
         failure = RunFailure(
             message=answer.status.message or answer.output,
             code="SYNTHESIS_FAILED",
@@ -355,9 +360,7 @@ class GoalRun:
             result=answer,
         )
         run.emit(RunFailed, failure, agent=COORDINATOR, copy=copy_failure)
-        return self._ended(
-            run, answer, success=False, status=answer.status, error_info=answer.error_info, error=answer.error
-        )
+        return self._ended(run, success=False, status=answer.status, error_info=answer.error_info, error=answer.error)
 
     def _is_over(self, run: GraphRun) -> bool:
         """Whether no answer may follow; for that alone a limit that is just reached stops the run."""
@@ -379,12 +382,9 @@ class GoalRun:
         route = route_for(crew.routing, phase=phase, agent=COORDINATOR)
         if route is not None:
             config = with_route(config, route)
-        return await crew.inner.run(
-            config,
-            _prepared(goal_input(setup.goal, prompt)),
-            phase=phase,
-            budget=crew.call.budget.child(COORDINATOR),
-        )
+        source, budget = _prepared(goal_input(setup.goal, prompt)), self._budget.child(COORDINATOR)
+        self._said[phase] = result = await crew.inner.run(config, source, phase=phase, budget=budget)
+        return result
 
     def _without_plan(self, decomposition: Result) -> TeamRunResult:
         """Return the result of a run whose coordinator made no plan."""
@@ -407,23 +407,23 @@ class GoalRun:
             error=error,
             final_output=status.message or decomposition.output,
             agent_results={COORDINATOR: decomposition},
+            decomposition=decomposition,
             routing_decision=self.decision,
         )
 
-    def _refused(self, run: GraphRun, decomposition: Result, error: InvalidTaskRequirementsError) -> TeamRunResult:
+    def _refused(self, run: GraphRun, error: InvalidTaskRequirementsError) -> TeamRunResult:
         """Return the result of a run whose plan nobody can work off."""
         status, info = classify_failure(error, kind="validation")
         run.stop_with(Stop(status.code, str(error)[:500], info, error))
         run.skip_rest()
         failure = RunFailure(message=str(error), code=error.code, error_info=info, issues=tuple(error.issues))
         run.emit(RunFailed, failure, agent=COORDINATOR, copy=copy_failure)
-        return self._ended(run, decomposition)
+        return self._ended(run)
 
-    def _only_planned(self, run: GraphRun, decomposition: Result) -> TeamRunResult:
+    def _only_planned(self, run: GraphRun) -> TeamRunResult:
         tasks = [task.replace(status="pending") for task in run.queue.list()]
         return self._ended(
             run,
-            decomposition,
             success=True,
             status=RunStatus("ok"),
             error_info=None,
@@ -435,19 +435,24 @@ class GoalRun:
             final_output="",
         )
 
-    def _ended(self, run: GraphRun, coordinator: Result, **fields: Any) -> TeamRunResult:
+    def _ended(self, run: GraphRun, **fields: Any) -> TeamRunResult:
         """Return the result of a run that had a plan, and tell the end of the coordinator."""
+        said, budget = self._said, self._budget
+        coordinator = said.get("synthesis", said["coordinator"])
+        if len(said) > 1:  # the last one's, and the usage of all
+            coordinator = coordinator.replace(token_usage=budget.usage, usage_report=budget.usage_report())
         self._tell_end(coordinator)
+        fields = {"decomposition": said["coordinator"], "synthesis": said.get("synthesis"), **fields}
         result = team_result(run, goal=self.setup.goal, routing_decision=self.decision, **fields)
         return result.replace(agent_results={COORDINATOR: coordinator, **result.agent_results})
 
     def _tell_end(self, result: Result) -> None:
-        if self._has_begun:
-            self._has_begun = False
-            self._emit(AgentFinished, copy_result(result) if self.crew.bus.has_listeners else result, copy_result)
+        self._has_begun = False
+        self._emit(AgentFinished, copy_result(result) if self.crew.bus.has_listeners else result, copy_result)
 
-    def _cancelled_coordinator(self) -> Result:
-        return cancelled_result(identity=self.crew.inner.identity)
+    def _cancelled(self, budget: BudgetScope) -> Result:
+        cancelled = cancelled_result(identity=self.crew.inner.identity)
+        return cancelled.replace(token_usage=budget.usage, usage_report=budget.usage_report())
 
     def _stopped(self, stop: Stop) -> TeamRunResult:
         status = RunStatus(stop.status, stop.reason[:256])

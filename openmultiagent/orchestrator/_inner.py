@@ -106,7 +106,12 @@ class InnerRuns:
             for step in reversed(self._around):
                 operation = partial(step, inner, operation)
         budget.start()
-        result = await operation()
+        running, agent = self._machinery.activity.running, object()
+        running.add(agent)
+        try:
+            result = await operation()
+        finally:
+            running.discard(agent)
         if result.error is not None:
             self.tell_overrun(result.error, config.name, task)
         overrun = call.budget.overrun()

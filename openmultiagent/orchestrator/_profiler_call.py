@@ -1,15 +1,15 @@
-"""The model call of a profiler that the orchestrator makes itself: leased, and charged to the run when it is made."""
+"""The model call of a profiler that the orchestrator makes itself: leased, and on the way of all model calls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from ..adapters import AdapterOwner, LLMChatOptions, LLMResponse
-from ..agent import AgentConfig, RequestMeter, lease_adapter
-from ..budget import BudgetScope, CostEstimateContext, PendingCall
-from ..errors import ConfigurationError
+from ..adapters import LLMChatOptions, LLMResponse, ModelCall
+from ..agent import AgentConfig, ModelSeam, lease_adapter
+from ..budget import BudgetScope
 from ..messages import LLMMessage
+from ._inner import InnerRuns
 
 __all__ = ["ROUTER", "ProfilerAdapter"]
 
@@ -22,13 +22,13 @@ class ProfilerAdapter:
 
     Args:
         config: Says which adapter, and under which policy.
-        owner: Lends it.
+        inner: What all calls of the run go through.
         budget: What the call is charged to: the run's.
     """
 
-    def __init__(self, config: AgentConfig, owner: AdapterOwner, budget: BudgetScope) -> None:
+    def __init__(self, config: AgentConfig, inner: InnerRuns, budget: BudgetScope) -> None:
         self._config = config
-        self._owner = owner
+        self._inner = inner
         self._budget = budget
         self.name = config.provider or "default" if config.adapter is None else config.adapter.name
         self.capabilities = getattr(config.adapter, "capabilities", None)
@@ -44,30 +44,12 @@ class ProfilerAdapter:
             BudgetError: The run has no room for it.
             Exception: Whatever the adapter raises.
         """
-        lease = lease_adapter(self._config, self._owner)
+        lease = lease_adapter(self._config, self._inner.adapters)
         try:
-            pending, was_sent, usage = self._pending(messages, options), True, None
-            try:
-                response = await lease.adapter.chat(messages, options)
-                usage = response.usage
-            except ConfigurationError:
-                was_sent = False
-                raise
-            finally:
-                # In `finally`: a call that failed or was cancelled has been paid for all the same.
-                if was_sent:
-                    pending.settle(usage)
-                else:
-                    pending.withdraw()
-            return response
+            environment = self._inner.environment(self._budget.child(ROUTER), phase="routing")
+            run_id = environment.identity.run_id
+            call = ModelCall(f"{run_id}/routing", run_id, ROUTER, 1, "routing", lease.adapter.name, messages, options)
+            return await ModelSeam(self._config.replace(name=ROUTER), lease.adapter, environment).call(call)
         finally:
             if lease.owned:
                 await lease.aclose()
-
-    def _pending(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> PendingCall:
-        budget = self._budget.child(ROUTER)
-        context = CostEstimateContext(ROUTER, options.model, self.name, "routing")
-        if not budget.reserves:
-            return budget.begin(context)
-        most = RequestMeter().most_tokens(messages, options)
-        return budget.reserve(context, input_tokens=most, max_tokens=options.max_tokens)

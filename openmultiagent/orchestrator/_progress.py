@@ -35,7 +35,8 @@ class Progress:
     def __init__(self, listeners: Sequence[EventListener]) -> None:
         self._known = _known(listeners)
         self._readers = EventReaders()
-        self._mailboxes = self._readers.mailboxes
+        self.readers = self._readers.mailboxes
+        """Whoever would read an event now."""
         self._services: dict[Detached[None], EventBus] = {}
         self._exits: list[BaseException] = []
         self.is_owned = False
@@ -45,11 +46,6 @@ class Progress:
     def dropped(self) -> int:
         """Events that async listeners and readers were too slow for."""
         return self._readers.dropped
-
-    @property
-    def has_readers(self) -> bool:
-        """Whether anybody would read an event now."""
-        return bool(self._mailboxes)
 
     def tell(self, event: Event[Any]) -> None:
         """Pass an event on to its readers.

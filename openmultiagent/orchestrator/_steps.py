@@ -32,70 +32,63 @@ from ..events import EventBus
 from ..identity import copy_metadata
 from ..outcome import AgentRunResult, classify_failure, copy_result
 
-__all__ = ["RunSteps"]
+__all__ = ["run_around"]
 
 Result = AgentRunResult[Any]
 
 
-class RunSteps:
-    """The steps of one run.
+async def run_around(
+    bus: EventBus,
+    environment: Callable[[RunCall], RunEnvironment],
+    call: RunCall,
+    call_next: RunNext,
+    advised: bool,  # noqa: FBT001 - called in one place, by position, which is quicker
+) -> Result:
+    """Emit the first and the last event of a run, the last one on every path, and keep its budget.
 
     Args:
         bus: The run's events.
         environment: Makes the surroundings of the run from its call.
-        has_middleware: Whether user middleware stands between these steps and the agent.
+        call: The run.
+        call_next: User middleware and the agent.
+        advised: Whether there is user middleware.
     """
-
-    __slots__ = ("_bus", "_environment", "_has_middleware")
-
-    def __init__(
-        self, bus: EventBus, environment: Callable[[RunCall], RunEnvironment], *, has_middleware: bool
-    ) -> None:
-        self._bus = bus
-        self._environment = environment
-        self._has_middleware = has_middleware
-
-    async def around(self, call: RunCall, call_next: RunNext) -> Result:
-        """Emit the first and the last event of the run, the last one on every path, and keep its budget.
-
-        Args:
-            call: The run.
-            call_next: User middleware and the agent.
-        """
-        bus = self._bus
-        if bus.has_listeners:
-            bus.emit(AgentStarted(agent=call.name, payload=input_payload(call.source), copy=copy_input_payload))
-        else:
-            bus.skip()
-        call.budget.start()
-        result: Result | None = None
+    if bus.has_subscriptions or bus.readers:  # that is `has_listeners`, without the call that it costs every run
+        payload, is_prompt = input_payload(call.source), call.source.prompt is not None
+        bus.emit(AgentStarted(agent=call.name, payload=payload, copy=copy_input_payload, is_own=is_prompt))
+    else:
+        bus.skip()
+    call.budget.start()
+    result: Result | None = None
+    try:
         try:
-            try:
-                result = await call_next()
-            except (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()) as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed run
-                result = failed_result(self._environment(call), as_failure(error, "a run middleware"), kind="callback")
-            else:
-                if self._has_middleware:
-                    result = _own_result(call, result)
-            result = self._within_budget(call, result)
-            return result
-        finally:
-            if bus.has_listeners:
-                # A copy: the caller may change its result before a listener has looked at this one.
-                final = cancelled_result(self._environment(call)) if result is None else copy_result(result)
-                bus.emit(AgentFinished(agent=call.name, payload=final, copy=copy_result, is_own=True))
-
-    def _within_budget(self, call: RunCall, result: Result) -> Result:
-        """Return the result of a run that may have used more than it may; say so when it has."""
-        overrun = call.budget.overrun()
-        if overrun is not None and result.status.code != "budget_exhausted":
-            status, info = classify_failure(overrun, attempt=call.identity.attempt)
-            result = result.replace(success=False, status=status, stop_reason="budget", error_info=info, error=overrun)
-        if result.status.code == "budget_exhausted":
-            error = result.error
-            if isinstance(error, BudgetError):
-                self._bus.emit(BudgetExceeded(agent=call.name, payload=error))
+            result = await call_next()
+        except (Exception, asyncio.CancelledError, anyio.get_cancelled_exc_class()) as error:  # noqa: BLE001 - isolation boundary: a failing middleware is a failed run
+            result = failed_result(environment(call), as_failure(error, "a run middleware"), kind="callback")
+        else:
+            if advised:
+                result = _own_result(call, result)
+        if call.budget.is_limited or result.error is not None:
+            result = _within_budget(bus, call, result)
         return result
+    finally:
+        if bus.has_subscriptions or bus.readers:
+            # A copy: the caller may change its result before a listener has looked at this one.
+            final = cancelled_result(environment(call)) if result is None else copy_result(result)
+            bus.emit(AgentFinished(agent=call.name, payload=final, copy=copy_result, is_own=True))
+
+
+def _within_budget(bus: EventBus, call: RunCall, result: Result) -> Result:
+    """Return the result of a run that may have used more than it may; say so when it has."""
+    overrun = call.budget.overrun()
+    if overrun is not None and result.status.code != "budget_exhausted":
+        status, info = classify_failure(overrun, attempt=call.identity.attempt)
+        result = result.replace(success=False, status=status, stop_reason="budget", error_info=info, error=overrun)
+    if result.status.code == "budget_exhausted":
+        error = result.error
+        if isinstance(error, BudgetError):
+            bus.emit(BudgetExceeded(agent=call.name, payload=error))
+    return result
 
 
 def _own_result(call: RunCall, result: Result) -> Result:

@@ -14,7 +14,7 @@ from anyio import CancelScope
 
 from ..agent import RunCall, RunEnvironment, cancelled_result
 from ..cancellation import CancelToken
-from ..outcome import AgentRunResult
+from ..outcome import AgentRunResult, joined_messages
 
 __all__ = ["MiddlewareStop", "stopped_agent"]
 
@@ -91,7 +91,7 @@ def stopped_agent(environment: RunEnvironment, reason: str | None, last: Result 
         return stopped
     return stopped.replace(
         output="" if last.status.code in ("error", "rejected") else last.output,  # not the text of a failure
-        messages=last.messages,
+        messages=joined_messages([last]),
         tool_calls=last.tool_calls,
         flags=last.flags,
     )

@@ -33,7 +33,7 @@ def team_result(run: GraphRun, *, goal: str | TaskInput | None = None, **fields:
     records = tuple(TaskExecutionRecord(task=task, metrics=run.metrics.get(task.id)) for task in tasks)
     results = {task.id: run.results[task.id] for task in tasks if task.id in run.results}
     forced = None if run.stop is None else RunStatus(run.stop.status, run.stop.reason[:256])
-    status = derive_run_status(results.values(), tasks, forced=forced)
+    status = derive_run_status(results, tasks, forced=forced)
     telling = _telling(run, status)
     made = TeamRunResult(
         success=status.code == "ok",
@@ -68,7 +68,11 @@ def _telling(run: GraphRun, status: RunStatus) -> tuple[ErrorInfo | None, BaseEx
         return None, None
     if run.stop is not None:
         return run.stop.error_info, run.stop.error
-    failed = [result for result in run.results.values() if not result.success]
+    failed = [
+        result
+        for task_id, result in run.results.items()
+        if not result.success and run.queue[task_id].recovered_by_revision is None
+    ]
     chosen = next((result for result in failed if result.status.code == status.code), failed[0] if failed else None)
     if chosen is not None:
         return chosen.error_info, chosen.error
@@ -76,8 +80,8 @@ def _telling(run: GraphRun, status: RunStatus) -> tuple[ErrorInfo | None, BaseEx
 
 
 def _final_output(run: GraphRun) -> str:
-    """Return the outputs of the tasks that nobody depends on: what the graph was for, where nobody sums it up."""
-    ends = [run.results.get(task.id) for task in run.queue.list() if run.crew.models.is_leaf(task.id)]
-    return "\n\n---\n\n".join(
-        result.output for result in ends if result is not None and result.success and result.output
-    )
+    """Return how far each branch of the graph got: what the completed tasks came to that no completed one built on."""
+    done = [task for task in run.queue.list() if task.status == "completed"]
+    used = {each for task in done for each in task.depends_on}
+    outputs = [run.results[task.id].output for task in done if task.id not in used and task.id in run.results]
+    return "\n\n---\n\n".join(output for output in outputs if output)

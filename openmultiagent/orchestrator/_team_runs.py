@@ -130,7 +130,9 @@ class PreparedTeamRun:
                 around = (steps.budget, stop.around, steps.guard)
         for step in reversed(around):
             operation = partial(step, call, operation)
-        return await enclose(machinery, call, bus, operation, machinery.tracing.steps())
+        result = await enclose(machinery, call, bus, operation, machinery.tracing.steps())
+        machinery.activity.count(result)
+        return result
 
 
 class TeamRuns:

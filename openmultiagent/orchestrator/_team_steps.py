@@ -1,6 +1,6 @@
 """The steps around a run of tasks or of a team: its budget, and what keeps a user's middleware from hurting it.
 
-They do for these runs what ``RunSteps`` does for a single agent's.
+They do for these runs what ``run_around`` does for a single agent's.
 """
 
 from __future__ import annotations
@@ -124,6 +124,8 @@ def stopped_team(cancel: CancelToken, call: RunCall, last: TeamRunResult | None)
     stopped = stopped_team_result(call, RunStatus(stop.status, stop.reason[:256]), stop.error_info)
     if last is None:
         return stopped
+    # Where nothing was completed, the output of a failed run may be the text of the failure.
+    is_failure = last.status.code in ("error", "rejected") and all(task.status != "completed" for task in last.tasks)
     return last.replace(
         success=False,
         status=stopped.status,
@@ -131,7 +133,7 @@ def stopped_team(cancel: CancelToken, call: RunCall, last: TeamRunResult | None)
         error=None,
         identity=stopped.identity,
         metadata=stopped.metadata,
-        final_output="" if last.status.code in ("error", "rejected") else last.final_output,
+        final_output="" if is_failure else last.final_output,
     )
 
 

@@ -37,6 +37,7 @@ from ._model_routing import (
     with_route,
 )
 from ._outcomes import cancelled_result, derive_run_status, failed_result, merge_agent_results, merge_usage_reports
+from ._patches import PlanPatch, PlanPatchTaskSpec, PlanRetarget, PlanTrigger
 from ._payloads import (
     MAX_PAYLOAD_BYTES,
     DependencyResult,
@@ -46,7 +47,7 @@ from ._payloads import (
     worker_prompt,
 )
 from ._plan import PlanArtifact
-from ._queue import QueueEvent, TaskQueue
+from ._queue import TaskQueue
 from ._records import RunMetrics, TaskExecutionMetrics, TaskExecutionRecord, run_metrics
 from ._requirements import (
     ProviderOf,
@@ -59,6 +60,7 @@ from ._requirements import (
 )
 from ._results import TeamRunResult, copy_team_result
 from ._retry import RetryPolicy, TaskRetry, compute_retry_delay, execute_with_retry, is_retryable_result
+from ._revisions import PlanRevision
 from ._scheduler import (
     AssignableQueue,
     ReadyOrder,
@@ -69,6 +71,7 @@ from ._scheduler import (
 )
 from ._selector import AgentSelection, AgentSelector
 from ._spec import DependencyPayload, MemoryScope, RequiredBackend, TaskPriority, TaskRequirements, TaskSpec
+from ._states import QueueEvent
 from ._task import OPEN_STATUSES, TERMINAL_STATUSES, Task, TaskStatus, create_task, new_task_id
 
 __all__ = [
@@ -88,6 +91,11 @@ __all__ = [
     "ModelRoutingPolicy",
     "ModelRoutingRule",
     "PlanArtifact",
+    "PlanPatch",
+    "PlanPatchTaskSpec",
+    "PlanRetarget",
+    "PlanRevision",
+    "PlanTrigger",
     "ProviderOf",
     "QueueEvent",
     "QueueProgress",

@@ -51,6 +51,8 @@ class TaskBoard:
         self._pending: dict[str, None] = {}
         self._ready: builtins.list[Task] | None = []
         """The pending tasks in order; None when that has to be found out again."""
+        self._held: dict[str, None] = {}
+        """Tasks that nobody is told of yet, and that cannot be started."""
         self._firsts: dict[object, builtins.list[int]] = {}
         """Heaps of the places of pending tasks by assignee, and of all; what is no longer so is dropped when met."""
 
@@ -72,7 +74,9 @@ class TaskBoard:
         Args:
             status: The status.
         """
-        return self.ready() if status == "pending" else [t for t in self._tasks.values() if t.status == status]
+        if status == "pending" and not self._held:
+            return self.ready()
+        return [task for task in self._tasks.values() if task.status == status]
 
     def ready(self) -> builtins.list[Task]:
         """Return the tasks that can be started, in the order in which they were added."""
@@ -150,10 +154,12 @@ class TaskBoard:
             self._offer(task, before if was_pending else None)
         elif was_pending:
             self._ready = None
-            del self._pending[task_id]
+            self._pending.pop(task_id, None)
 
     def _offer(self, task: Task, before: Task | None) -> None:
         """Enter a pending task where ``next`` looks; ``before`` is what it was if it was pending already."""
+        if task.id in self._held:
+            return
         place = self._places[task.id]
         if before is None:
             self._pending[task.id] = None

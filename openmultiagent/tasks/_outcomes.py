@@ -5,12 +5,21 @@ Pure functions of results and tasks. Invariant: usage is neither lost nor counte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .._shown import shown
 from ..identity import RunIdentity
-from ..outcome import AgentRunResult, ErrorInfo, ErrorKind, RunStatus, StatusCode, StopReason, classify_failure
+from ..outcome import (
+    AgentRunResult,
+    ErrorInfo,
+    ErrorKind,
+    RunStatus,
+    StatusCode,
+    StopReason,
+    classify_failure,
+    joined_messages,
+)
 from ..redaction import redact_sensitive_text
 from ..usage import NO_USAGE, UsageEntry
 from ._task import Task
@@ -25,7 +34,7 @@ __all__ = [
 
 _SEPARATOR: Final = "\n\n---\n\n"
 _FIRST: Final[tuple[StatusCode, ...]] = ("budget_exhausted", "timeout", "cancelled", "suspended")
-"""What of several failures a run is said to have ended with; the rest is ``error``."""
+"""What of several failures a run is said to have ended with; else it is ``error``, or ``rejected`` if all were that."""
 _STOP_REASONS: Final[dict[StatusCode, StopReason]] = {
     "budget_exhausted": "budget",
     "timeout": "timeout",
@@ -115,7 +124,7 @@ def merge_agent_results(results: Sequence[AgentRunResult[Any]]) -> AgentRunResul
     return telling.replace(
         output=_SEPARATOR.join(result.output for result in results if result.output),
         structured=structured[-1] if structured else None,
-        messages=[message for result in results for message in result.messages],
+        messages=joined_messages(results),
         token_usage=sum((result.token_usage for result in results), NO_USAGE),
         usage_report=merge_usage_reports(entry for result in results for entry in result.usage_report),
         tool_calls=tuple(call for result in results for call in result.tool_calls),
@@ -126,36 +135,47 @@ def merge_agent_results(results: Sequence[AgentRunResult[Any]]) -> AgentRunResul
 def _most_telling(results: Sequence[AgentRunResult[Any]]) -> AgentRunResult[Any]:
     failed = [result for result in results if not result.success]
     by_code = {result.status.code: result for result in reversed(failed)}  # the first of each
-    return next((by_code[code] for code in _FIRST if code in by_code), (failed or results[-1:])[0])
+    return next((by_code[code] for code in (*_FIRST, "error") if code in by_code), (failed or results[-1:])[0])
 
 
 def derive_run_status(
-    results: Iterable[AgentRunResult[Any]], tasks: Iterable[Task], *, forced: RunStatus | None = None
+    results: Mapping[str, AgentRunResult[Any]], tasks: Iterable[Task], *, forced: RunStatus | None = None
 ) -> RunStatus:
     """Return how a run of tasks ended.
 
     Args:
-        results: The results of its tasks.
-        tasks: Its tasks.
+        results: The results of its tasks, by their ids.
+        tasks: Its tasks. What one came to that a plan revision makes up for does not count, nor does its result.
         forced: What ended it from outside its tasks, if anything did.
 
     Returns:
         The forced status; else the first of ``budget_exhausted``, ``timeout``, ``cancelled`` and ``suspended`` that a
-        result has; else ``ok`` if all results succeeded and every task is completed or skipped, else ``error``.
+        result has; else ``ok`` if all results succeeded and every task is completed or skipped; else ``rejected`` if
+        nothing else went wrong than what a policy refused, else ``error``.
     """
     if forced is not None:
         return forced
-    failed = [result for result in results if not result.success]
+    tasks = [*tasks]
+    recovered = {task.id for task in tasks if task.recovered_by_revision is not None}
+    failed = [result for task_id, result in results.items() if not result.success and task_id not in recovered]
     statuses: dict[StatusCode, RunStatus] = {result.status.code: result.status for result in reversed(failed)}
     for code in _FIRST:
         if code in statuses:
             return statuses[code]
+    faults = sum(_is_fault(task) for task in tasks if task.id not in recovered)
+    if statuses.keys() == {"rejected"} and len(failed) >= faults:
+        return failed[0].status
     for task in tasks:
-        if task.status == "failed":
+        if task.status == "failed" and task.id not in recovered:
             return _error(f"task {shown(task.title, 80)} failed: {task.result or 'no reason given'}")
         if not task.is_terminal:
             return _error(f"task {shown(task.title, 80)} is {task.status}")
     return _error(failed[0].status.message or failed[0].output) if failed else RunStatus("ok")
+
+
+def _is_fault(task: Task) -> bool:
+    """Whether something of its own is wrong with a task: it did not fail with another one."""
+    return not task.is_terminal or (task.status == "failed" and task.failed_through is None)
 
 
 def _error(text: str) -> RunStatus:

@@ -1,51 +1,48 @@
-"""The state machine of a run's tasks: what is ready, what waits, and what becomes of what waited in vain.
+"""The queue of a run's tasks: their states, changes of the plan that they are, and snapshots.
 
-Not here: who works on a task, and when. Invariants: a task that has ended never changes again; a task never waits for
-one that cannot be completed any more; handlers see the queue after a change, never in the middle of one, and cannot
-disturb it.
+Not here: what tasks may become (``TaskStates``), and which patches make sense (``_revisions``). Invariants: a patch is
+applied as a whole or not at all, and nobody is told of it, nor can begin with what it adds, before it is published.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, cast, get_args, overload
+from typing import Any, Final, get_args
 
-from .._log import get_logger
+from .._record import record
 from .._shown import shown
+from .._spec import as_spec
 from ..errors import ConfigurationError
-from ..outcome import describe_error
 from ._board import TaskBoard
 from ._fields import read_mapping
-from ._spec import TaskSpec
-from ._task import OPEN_STATUSES, TERMINAL_STATUSES, Task, TaskStatus, create_task, in_state
+from ._patches import PlanPatch, PlanTrigger
+from ._revisions import PlanRevision, check_history, check_patch, make_tasks, read_history, read_trigger, revise, undone
+from ._states import QueueEvent, TaskStates
+from ._task import TERMINAL_STATUSES, Task, TaskStatus
 
-__all__ = ["QueueEvent", "TaskQueue"]
+__all__ = ["TaskQueue"]
 
-_log = get_logger(__name__)
-
-QueueEvent = Literal["task:ready", "task:complete", "task:failed", "task:skipped", "all:complete"]
-"""What a queue tells its handlers."""
-_TaskEvent = Literal["task:ready", "task:complete", "task:failed", "task:skipped"]
-_EndStatus = Literal["failed", "skipped"]
-
-_NEXT: Final[Mapping[TaskStatus, frozenset[TaskStatus]]] = {
-    "blocked": frozenset({"pending", "failed", "skipped"}),
-    "pending": frozenset({"in_progress", "completed", "failed", "skipped"}),
-    "in_progress": frozenset({"pending", "completed", "failed", "skipped"}),
-    "completed": frozenset(),
-    "failed": frozenset(),
-    "skipped": frozenset(),
+_TOLD: Final[Mapping[TaskStatus, QueueEvent]] = {
+    "pending": "task:ready",
+    "failed": "task:failed",
+    "skipped": "task:skipped",
 }
-"""What a task may become."""
-_ENDS: Final[Mapping[str, _TaskEvent]] = {"failed": "task:failed", "skipped": "task:skipped"}
-_KEEP: Final[Any] = object()
-_SHOWN_REASON = 500
-"""Characters of a reason that is told to the tasks which depended on it."""
+"""What there is to tell of a task when its revision is published."""
 
 
-class TaskQueue(TaskBoard):
+@record
+class _Draft:
+    """A revision that has been applied, and not been published yet."""
+
+    revision: PlanRevision
+    before: Mapping[str, Task]
+    """The tasks that it changed as they stood before it."""
+    after: Mapping[str, Task]
+    """And as it left them."""
+
+
+class TaskQueue(TaskStates):
     """The tasks of one run, and what has become of them.
 
     A method that asks for a change which a task's status does not allow raises a ``ConfigurationError`` and changes
@@ -54,299 +51,170 @@ class TaskQueue(TaskBoard):
 
     def __init__(self) -> None:
         super().__init__()
-        self._unmet: dict[str, int] = {}
-        """How many dependencies of a task that waits are not completed."""
-        self._dependents: dict[str, list[str]] = {}
-        """Who waits for a task, also for one that is not there yet."""
-        self._handlers: dict[QueueEvent, dict[object, Callable[..., object]]] = {}
-        self._untold: deque[tuple[QueueEvent, Task | None]] = deque()
-        self._is_telling = False
+        self._revisions: list[PlanRevision] = []
+        self._draft: _Draft | None = None
 
-    # --- adding ------------------------------------------------------------------------------------------------------
+    # --- changing the plan -------------------------------------------------------------------------------------------
 
-    def add(self, task: Task | TaskSpec | Mapping[str, Any]) -> Task:
-        """Add a task and return it as it stands: ``pending`` if all that it depends on is completed, else ``blocked``.
+    def get_plan_revision(self) -> int:
+        """Return how often the plan was revised; an applied revision counts before it is published."""
+        return len(self._revisions)
 
-        A task that depends on one that failed or was skipped ends in the same way at once.
+    def get_plan_revisions(self) -> list[PlanRevision]:
+        """Return the revisions of the plan in their order."""
+        return self._revisions.copy()
 
-        Args:
-            task: A task, or a specification whose references are ids. One that has ended already stays as it is.
+    def apply_plan_patch(
+        self, patch: PlanPatch | Mapping[str, Any], trigger_task_id: str, trigger: PlanTrigger
+    ) -> PlanRevision:
+        """Change the plan as a whole, or raise and change nothing; no handler is told before it is published.
 
-        Raises:
-            ConfigurationError: There is a task of this id.
-        """
-        return self.add_batch([task])[0]
-
-    def add_batch(self, tasks: Iterable[Task | TaskSpec | Mapping[str, Any]]) -> list[Task]:
-        """Add tasks, all or none, and return them as they stand; they may depend on each other in any order.
+        Superseded tasks are skipped, and with them all that waits for them. After any outcome but ``success`` the task
+        that it is for counts as recovered, whatever it ends as. Between this and ``publish_plan_revision`` there is
+        time to store a snapshot; if that fails, ``withdraw_plan_revision`` undoes the change.
 
         Args:
-            tasks: As for ``add``.
-
-        Raises:
-            ConfigurationError: Two of them have one id, or one has that of a task which is there.
-        """
-        made = [task if isinstance(task, Task) else create_task(task) for task in tasks]
-        ids = set()
-        for task in made:
-            if task.id in self._tasks or task.id in ids:
-                raise ConfigurationError(
-                    f"task id {shown(task.id, 150)} is taken; each task of a queue has an id of its own"
-                )
-            ids.add(task.id)
-        was_complete = self.is_complete()
-        now = datetime.now(UTC)
-        for task in made:
-            self._insert(task, now)
-        for task in made:
-            if task.is_terminal:
-                self._settle(task, now)
-        for task in made:
-            self._fail_if_hopeless(task.id, now)
-        if not was_complete or any(not task.is_terminal for task in made):
-            self._note_completion()
-        self._tell()
-        return [self._tasks[task.id] for task in made]
-
-    def _insert(self, task: Task, now: datetime) -> None:
-        if task.is_terminal:
-            self._put(task)
-            return
-        unmet = 0
-        for each in dict.fromkeys(task.depends_on):
-            known = self._tasks.get(each)
-            if known is None or known.status != "completed":
-                self._dependents.setdefault(each, []).append(task.id)
-                unmet += 1
-        status: TaskStatus = "blocked" if unmet else "pending"
-        if unmet:
-            self._unmet[task.id] = unmet
-        added = task if task.status == status else in_state(task, status, task.result, now)
-        self._put(added)
-        if not unmet:
-            self._note("task:ready", added)
-
-    def _fail_if_hopeless(self, task_id: str, now: datetime) -> None:
-        """Let a new task end with a dependency that ended before it was added."""
-        task = self._tasks[task_id]
-        if task.status != "blocked":
-            return
-        for each in task.depends_on:
-            known = self._tasks.get(each)
-            if known is not None and known.status in _ENDS:
-                self._end_dependents(known, [task_id], now)
-                return
-
-    # --- changing ----------------------------------------------------------------------------------------------------
-
-    def start(self, task_id: str, assignee: str | None = None) -> Task:
-        """Say that a pending task is being worked on, and return it.
-
-        Args:
-            task_id: Its id.
-            assignee: Name of the agent; the one it has unless given.
-        """
-        return self.update(task_id, status="in_progress", **({} if assignee is None else {"assignee": assignee}))
-
-    def update(
-        self,
-        task_id: str,
-        *,
-        status: TaskStatus | None = None,
-        result: str | None = _KEEP,
-        assignee: str | None = _KEEP,
-    ) -> Task:
-        """Change what may be changed of a task without others noticing, and return it; no handler is told.
-
-        Args:
-            task_id: Its id.
-            status: ``in_progress`` for a pending task, ``pending`` for one in progress; ends have their own methods.
-            result: A text so far.
-            assignee: Name of the agent, or None for nobody.
-        """
-        task = self._existing(task_id)
-        if status is not None and status in TERMINAL_STATUSES:
-            raise ConfigurationError(f"update cannot end task {shown(task_id, 150)}; call complete, fail or skip")
-        if task.is_terminal:
-            raise ConfigurationError(f"task {shown(task_id, 150)} is {task.status} and cannot be changed any more")
-        if status is not None and status != task.status:
-            if "blocked" in (status, task.status):
-                raise _illegal(task, status)
-            self._check(task, status)
-        changed = in_state(
-            task,
-            status or task.status,
-            task.result if result is _KEEP else result,
-            datetime.now(UTC),
-            assignee=task.assignee if assignee is _KEEP else assignee,
-        )
-        self._put(changed)
-        return changed
-
-    def complete(self, task_id: str, result: str | None = None) -> Task:
-        """Say that a task is done, and let those start that waited for nothing else; return the task.
-
-        Args:
-            task_id: Its id; it is pending or in progress.
-            result: Its output.
-        """
-        task = self._existing(task_id)
-        self._check(task, "completed")
-        now = datetime.now(UTC)
-        done = in_state(task, "completed", result, now)
-        self._put(done)
-        self._note("task:complete", done)
-        self._settle(done, now)
-        self._note_completion()
-        self._tell()
-        return done
-
-    def fail(self, task_id: str, error: str) -> Task:
-        """Say that a task failed; all that waits for it, directly or through others, fails with it; return the task.
-
-        Args:
-            task_id: Its id; it has not ended yet.
-            error: Why.
-        """
-        return self._end_one(task_id, "failed", error)
-
-    def skip(self, task_id: str, reason: str) -> Task:
-        """Leave a task out, and with it all that waits for it, directly or through others; return the task.
-
-        Args:
-            task_id: Its id; it has not ended yet.
-            reason: Why.
-        """
-        return self._end_one(task_id, "skipped", reason)
-
-    def skip_remaining(self, reason: str) -> list[Task]:
-        """Leave out every task that has not ended, those in progress too, and return them.
-
-        Args:
-            reason: Why.
-        """
-        now = datetime.now(UTC)
-        left = [task for task in self._tasks.values() if task.status in OPEN_STATUSES]
-        skipped = [self._end(task, "skipped", reason, None, now) for task in left]
-        if skipped:
-            self._note_completion()
-        self._tell()
-        return skipped
-
-    def _check(self, task: Task, status: TaskStatus) -> None:
-        if status not in _NEXT[task.status]:
-            raise _illegal(task, status)
-
-    def _settle(self, task: Task, now: datetime) -> None:
-        """Pass the end of a task on to those that wait for it."""
-        waiting = self._dependents.pop(task.id, ())
-        if task.status in _ENDS:
-            self._end_dependents(task, waiting, now)
-            return
-        for each in waiting:
-            if each not in self._unmet:
-                continue  # it has ended meanwhile
-            self._unmet[each] -= 1
-            if not self._unmet[each]:
-                del self._unmet[each]
-                waited = self._tasks[each]
-                ready = in_state(waited, "pending", waited.result, now)
-                self._put(ready)
-                self._note("task:ready", ready)
-
-    def _end_one(self, task_id: str, status: _EndStatus, reason: str) -> Task:
-        task = self._existing(task_id)
-        self._check(task, status)
-        now = datetime.now(UTC)
-        ended = self._end(task, status, reason, None, now)
-        self._settle(ended, now)
-        self._note_completion()
-        self._tell()
-        return ended
-
-    def _end_dependents(self, root: Task, waiting: Iterable[str], now: datetime) -> None:
-        """End all that waits for a task, with a reason that names it and the dependency that passed it on."""
-        status = cast("_EndStatus", root.status)
-        reason = (root.result or "")[:_SHOWN_REASON]
-        cause = f"dependency {shown(root.title, 120)} ({root.id}) {_VERBS[status]}: {reason}"
-        chain = deque((root, each) for each in waiting)
-        while chain:
-            through, task_id = chain.popleft()
-            task = self._tasks[task_id]
-            if task.is_terminal:
-                continue
-            way = "" if through is root else f" (through {shown(through.title, 120)})"
-            ended = self._end(task, status, cause + way, through.id, now)
-            chain.extend((ended, each) for each in self._dependents.pop(task_id, ()))
-
-    def _end(self, task: Task, status: _EndStatus, reason: str, through: str | None, now: datetime) -> Task:
-        self._unmet.pop(task.id, None)
-        ended = in_state(task, status, reason, now, failed_through=through)
-        self._put(ended)
-        self._note(_ENDS[status], ended)
-        return ended
-
-    # --- telling -----------------------------------------------------------------------------------------------------
-
-    @overload
-    def on(self, event: Literal["all:complete"], handler: Callable[[], object]) -> Callable[[], None]: ...
-    @overload
-    def on(self, event: _TaskEvent, handler: Callable[[Task], object]) -> Callable[[], None]: ...
-    def on(self, event: QueueEvent, handler: Callable[..., object]) -> Callable[[], None]:
-        """Have a function called after changes; what it raises is logged and changes nothing.
-
-        Args:
-            event: ``all:complete`` when the last task has ended, else what happened to a task.
-            handler: Called with the task, as it is then; with nothing for ``all:complete``.
+            patch: The change, or a mapping with its fields.
+            trigger_task_id: Id of the task that it is for; it is in progress.
+            trigger: What that task has come to.
 
         Returns:
-            A function that ends this; calling it again does nothing.
+            The revision that it makes.
+
+        Raises:
+            ConfigurationError: The patch is not valid or does not fit the tasks, or an earlier one was neither
+                published nor withdrawn.
         """
-        if event not in get_args(QueueEvent):
-            raise ConfigurationError(f"event must be one of {', '.join(get_args(QueueEvent))}, got {shown(event)}")
-        key = object()
-        handlers = self._handlers.setdefault(event, {})
-        handlers[key] = handler
+        patch = as_spec(PlanPatch, patch, where="patch")
+        trigger = read_trigger(trigger, "trigger")
+        if self._draft is not None:
+            raise ConfigurationError(
+                f"plan revision {len(self._revisions)} is neither published nor withdrawn; do so before the next one"
+            )
+        trigger_task = self._existing(trigger_task_id)
+        doomed = self._behind(patch.supersede_pending)
+        check_patch(patch, trigger_task, trigger, self._tasks, doomed)
+        added = make_tasks(patch)
+        now = datetime.now(UTC)
+        version = len(self._revisions) + 1
+        revision = revise(patch, version, trigger_task_id, trigger, added, now)
+        leaving = dict.fromkeys([*patch.supersede_pending, *doomed])
+        changing = [*leaving, *(item.task_id for item in patch.retarget_pending), trigger_task_id]
+        before = {each: self._tasks[each] for each in changing}
+        self._held = leaving | dict.fromkeys(task.id for task in added.values())
+        self._apply(revision, added.values(), now)
+        self._revisions.append(revision)
+        self._draft = _Draft(revision, before, {each: self._tasks[each] for each in changing})
+        return revision
 
-        def unsubscribe() -> None:
-            handlers.pop(key, None)
+    def publish_plan_revision(self, revision: PlanRevision) -> None:
+        """Tell the handlers of an applied revision: what was skipped, then what it added and can be started.
 
-        return unsubscribe
+        Args:
+            revision: What ``apply_plan_patch`` returned.
 
-    def _note(self, event: QueueEvent, task: Task | None) -> None:
-        if self._handlers and self._handlers.get(event):
-            self._untold.append((event, task))
+        Raises:
+            ConfigurationError: It was published or withdrawn already, or is another queue's.
+        """
+        self._close(revision)
+        held, self._held = self._held, {}
+        for task_id in held:
+            task = self._tasks[task_id]
+            if task.status == "pending":
+                self._offer(task, None)
+            if task.status in _TOLD:
+                self._note(_TOLD[task.status], task)
+        self._ready = None
+        if held:  # otherwise it was told in its time
+            self._note_completion()
+        self._tell()
 
-    def _note_completion(self) -> None:
-        if self._handlers and self.is_complete() and self._tasks:
-            self._note("all:complete", None)
+    def withdraw_plan_revision(self, revision: PlanRevision) -> None:
+        """Undo an applied revision that was not published, and nothing that happened to other tasks since.
 
-    def _tell(self) -> None:
-        if self._is_telling or not self._untold:
-            return  # nothing to tell, or a handler has changed something: it is told in its turn
-        self._is_telling = True
-        try:
-            while self._untold:
-                event, task = self._untold.popleft()
-                for handler in [*self._handlers.get(event, {}).values()]:
-                    self._call(event, handler, () if task is None else (task,))
-        finally:
-            self._is_telling = False
+        Args:
+            revision: What ``apply_plan_patch`` returned.
 
-    def _call(self, event: QueueEvent, handler: Callable[..., object], arguments: tuple[Task, ...]) -> None:
-        try:
-            handler(*arguments)
-        except Exception as error:  # noqa: BLE001 - isolation boundary: users' handlers
-            _log.warning("queue_handler_failed", queue_event=event, error=describe_error(error))
+        Raises:
+            ConfigurationError: It was published or withdrawn already, or is another queue's.
+        """
+        draft = self._close(revision)
+        self._revisions.pop()
+        now = datetime.now(UTC)
+        added = {*revision.added_tasks.values()}
+        tasks = {key: task for key, task in self._tasks.items() if key not in added}
+        for key, before in draft.before.items():
+            tasks[key] = undone(tasks[key], before, draft.after[key])
+        held = self._held
+        back = [key for key in held if key in tasks]
+        for key in back:  # what it waited for may have ended meanwhile
+            waits = any(each not in tasks or tasks[each].status != "completed" for each in tasks[key].depends_on)
+            status: TaskStatus = "blocked" if waits else "pending"
+            if tasks[key].status != status:
+                tasks[key] = tasks[key].replace(status=status, updated_at=now)
+        self._load(tasks.values())
+        for key in back:
+            task = self._tasks[key]
+            if task.status == "pending" and draft.before[key].status == "blocked":
+                self._note("task:ready", task)
+            self._fail_if_hopeless(key, now)
+        if held:
+            self._note_completion()
+        self._tell()
+
+    def _behind(self, task_ids: Iterable[str]) -> list[str]:
+        """Return the ids of all that waits for tasks, directly or through others, but for the tasks themselves."""
+        found = dict.fromkeys(task_ids)
+        given = len(found)
+        chain = [*found]
+        for task_id in chain:
+            for each in self._dependents.get(task_id, ()):
+                if each not in found and not self._tasks[each].is_terminal:
+                    found[each] = None
+                    chain.append(each)
+        return [*found][given:]
+
+    def _apply(self, revision: PlanRevision, added: Iterable[Task], now: datetime) -> None:
+        version = revision.version
+        reason = f"Superseded by plan revision {version}: {revision.reason}"
+        gone = [
+            self._end(self._tasks[each].replace(superseded_by_revision=version), "skipped", reason, None, now)
+            for each in revision.superseded_task_ids
+        ]
+        for task in gone:  # after all of them: one that waits for another is superseded all the same
+            self._settle(task, now)
+        for item in revision.retargeted_tasks:
+            self.update(item.task_id, assignee=item.assignee)
+        if revision.trigger != "success":
+            self._put(self._tasks[revision.trigger_task_id].replace(recovered_by_revision=version))
+        for task in added:
+            self._insert(task, now)
+
+    def _close(self, revision: PlanRevision) -> _Draft:
+        draft = self._draft
+        if draft is None or draft.revision != revision:
+            raise ConfigurationError(
+                "this is not the plan revision that the queue is to publish or withdraw: either was done already, "
+                "or it is another queue's"
+            )
+        self._draft = None
+        return draft
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the tasks and their state as plain JSON data, which ``from_snapshot`` reads."""
+        """Return the tasks, their state and the revisions of the plan as plain JSON data, for ``from_snapshot``.
+
+        An applied revision is in it before it is published; where it is restored, it is as good as published.
+        """
         lists: dict[str, list[str]] = {status: [] for status in get_args(TaskStatus)}
         for task in self._tasks.values():
             lists[task.status].append(task.id)
-        return {"version": 1, "tasks": [task.to_dict() for task in self._tasks.values()], **lists}
+        kept = {"version": 1, "tasks": [task.to_dict() for task in self._tasks.values()], **lists}
+        if not self._revisions:
+            return kept
+        revisions = [revision.to_dict() for revision in self._revisions]
+        return kept | {"version": 2, "plan_revision": len(revisions), "plan_revisions": revisions}
 
     @classmethod
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, reset_in_progress: bool = False) -> TaskQueue:
@@ -359,22 +227,28 @@ class TaskQueue(TaskBoard):
         Raises:
             ConfigurationError: It is no such snapshot.
         """
-        if read_mapping(snapshot, "the snapshot of a queue").get("version") != 1:
-            raise ConfigurationError(
-                f"the snapshot of a queue must have version 1, got {shown(snapshot.get('version'))}"
-            )
+        version = read_mapping(snapshot, "the snapshot of a queue").get("version")
+        if version not in (1, 2):
+            raise ConfigurationError(f"the snapshot of a queue must have version 1 or 2, got {shown(version)}")
         records = snapshot.get("tasks")
         if not isinstance(records, list | tuple):
             raise ConfigurationError("the snapshot of a queue must have a list of tasks")
         tasks = [Task.from_dict(record, where=f"tasks[{index}]") for index, record in enumerate(records)]
+        known = {task.id: task for task in tasks}
+        if len(known) != len(tasks):
+            raise ConfigurationError("the snapshot of a queue has two tasks of one id")
         queue = cls()
-        queue._restore(tasks, reset_in_progress=reset_in_progress)
+        queue._revisions = read_history(snapshot) if version == 2 else []
+        check_history(queue._revisions, known)
+        queue._load(tasks, reset_in_progress=reset_in_progress)
         return queue
 
-    def _restore(self, tasks: list[Task], *, reset_in_progress: bool) -> None:
+    def _load(self, tasks: Iterable[Task], *, reset_in_progress: bool = False) -> None:
+        """Take tasks in their states for those of the queue."""
+        TaskBoard.__init__(self)
+        self._unmet, self._dependents = {}, {}
+        tasks = [*tasks]
         statuses = {task.id: task.status for task in tasks}
-        if len(statuses) != len(tasks):
-            raise ConfigurationError("the snapshot of a queue has two tasks of one id")
         for task in tasks:
             waiting = [each for each in dict.fromkeys(task.depends_on) if statuses.get(each) != "completed"]
             status = task.status
@@ -391,13 +265,3 @@ class TaskQueue(TaskBoard):
                 self._dependents.setdefault(each, []).append(task.id)
             if waiting:
                 self._unmet[task.id] = len(waiting)
-
-
-_VERBS: Final = {"failed": "failed", "skipped": "was skipped"}
-
-
-def _illegal(task: Task, status: TaskStatus) -> ConfigurationError:
-    allowed = ", ".join(sorted(_NEXT[task.status])) or "nothing else"
-    return ConfigurationError(
-        f"task {shown(task.title)} ({task.id}) is {task.status} and cannot become {status}; it may become {allowed}"
-    )

@@ -130,6 +130,16 @@ class TaskExecutionRecord(AskedFields):
         """The output when it was completed, the reason when it failed or was skipped."""
         return self.task.result
 
+    @property
+    def superseded_by_revision(self) -> int | None:
+        """Number of the plan revision that left it out."""
+        return self.task.superseded_by_revision
+
+    @property
+    def recovered_by_revision(self) -> int | None:
+        """Number of the plan revision that makes up for what it came to."""
+        return self.task.recovered_by_revision
+
     def copy(self) -> TaskExecutionRecord:
         """Return a record that shares nothing mutable with this one."""
         if self.metrics is None or not self.metrics.tool_calls:

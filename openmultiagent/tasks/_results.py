@@ -44,8 +44,9 @@ class TeamRunResult:
     """True exactly when the status is ``ok``."""
     status: RunStatus
     final_output: str = ""
-    """The answer to the goal; without one, what the completed tasks came to that no other waits for, in their order
-    (nothing, if there are none); of a run that failed before it had tasks, the text of the failure."""
+    """The answer to the goal. Without one, how far the tasks got: what the completed ones came to that no completed one
+    built on, in their order (nothing, if none was completed). Of a single agent, its output. Of a run that failed
+    before it had tasks, the text of the failure."""
     goal: str | TaskInput | None = None
     """What a team was run for; None for a graph of tasks."""
     tasks: tuple[TaskExecutionRecord, ...] = ()
@@ -53,7 +54,12 @@ class TeamRunResult:
     task_results: dict[str, AgentRunResult[Any]] = field(default_factory=dict)
     """What each task that was run came to, by its id."""
     agent_results: dict[str, AgentRunResult[Any]] = field(default_factory=dict)
-    """What each agent's tasks came to together, by its name."""
+    """What each agent's tasks came to together, by its name; with a coordinator, under ``coordinator`` what it was last
+    asked for, with the usage of all that it was asked for."""
+    decomposition: AgentRunResult[Any] | None = None
+    """The coordinator's run that made the plan."""
+    synthesis: AgentRunResult[Any] | None = None
+    """The coordinator's run that answered the goal."""
     total_token_usage: TokenUsage = field(default_factory=TokenUsage)
     """All model calls of the run together."""
     usage_report: tuple[UsageEntry, ...] = ()
@@ -73,6 +79,7 @@ class TeamRunResult:
     metadata: dict[str, MetadataValue] | None = None
     """The metadata that the caller gave."""
     flags: tuple[str, ...] = ()
+    """``no-synthesis``: the coordinator was asked for an answer, and gave none."""
 
     @property
     def output(self) -> str:
@@ -111,6 +118,8 @@ class TeamRunResult:
             "tasks": [task.to_dict() for task in self.tasks],
             "task_results": {key: result.to_dict() for key, result in self.task_results.items()},
             "agent_results": {key: result.to_dict() for key, result in self.agent_results.items()},
+            "decomposition": None if self.decomposition is None else self.decomposition.to_dict(),
+            "synthesis": None if self.synthesis is None else self.synthesis.to_dict(),
             "total_token_usage": self.total_token_usage.to_dict(),
             "usage_report": [entry.to_dict() for entry in self.usage_report],
             "plan": None if self.plan is None else self.plan.to_dict(),
@@ -194,6 +203,8 @@ def _read(record: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": tuple(TaskExecutionRecord.from_dict(task) for task in record["tasks"]),
         "task_results": {key: AgentRunResult.from_dict(item) for key, item in record["task_results"].items()},
         "agent_results": {key: AgentRunResult.from_dict(item) for key, item in record["agent_results"].items()},
+        "decomposition": _read_run(record.get("decomposition")),
+        "synthesis": _read_run(record.get("synthesis")),
         "total_token_usage": TokenUsage(**record["total_token_usage"]),
         "usage_report": tuple(read_usage_entry(entry) for entry in record["usage_report"]),
         "plan": None if plan is None else PlanArtifact.from_dict(plan),
@@ -207,6 +218,10 @@ def _read(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _read_run(record: Mapping[str, Any] | None) -> AgentRunResult[Any] | None:
+    return None if record is None else AgentRunResult.from_dict(record)
+
+
 def copy_team_result(result: TeamRunResult) -> TeamRunResult:
     """Return a result that shares nothing mutable with the given one, apart from exceptions.
 
@@ -218,6 +233,8 @@ def copy_team_result(result: TeamRunResult) -> TeamRunResult:
         tasks=tuple(task.copy() for task in result.tasks),
         task_results={key: copy_result(item) for key, item in result.task_results.items()},
         agent_results={key: copy_result(item) for key, item in result.agent_results.items()},
+        decomposition=None if result.decomposition is None else copy_result(result.decomposition),
+        synthesis=None if result.synthesis is None else copy_result(result.synthesis),
         routing_decision=copy.deepcopy(result.routing_decision),
         metadata=copy_metadata(result.metadata),
     )

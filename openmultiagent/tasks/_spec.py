@@ -33,7 +33,15 @@ from ._input import GivenTaskInput, TaskInput, read_task_input, task_input_text
 
 T = TypeVar("T")
 
-__all__ = ["DependencyPayload", "MemoryScope", "RequiredBackend", "TaskPriority", "TaskRequirements", "TaskSpec"]
+__all__ = [
+    "DependencyPayload",
+    "MemoryScope",
+    "RequiredBackend",
+    "TaskPriority",
+    "TaskRequirements",
+    "TaskSpec",
+    "read_title",
+]
 
 MemoryScope = Literal["dependencies", "all"]
 """What a task's agent sees of other tasks: those that it depends on, or the team's memory as well."""
@@ -101,6 +109,8 @@ class TaskSpec:
         InvalidMessageError: ``description`` has a message or a block that is not valid.
     """
 
+    __readers__: ClassVar[dict[str, Reader]]
+    """By field; those of a class that adds fields to these are more."""
     __unknown_fields__: ClassVar[dict[str, str]] = {
         "agent": "who does it is its assignee",
         "context": "the results of the tasks in depends_on are handed on",
@@ -149,10 +159,10 @@ class TaskSpec:
     """The text view of ``description``."""
 
     def __post_init__(self) -> None:
-        _read_fields(self, self.__dict__, _TASK_READERS, "TaskSpec")
+        _read_fields(self, self.__dict__, self.__readers__, type(self).__name__)
 
     @classmethod
-    def of(cls, value: TaskSpec | Mapping[str, Any], *, where: str = "task") -> TaskSpec:
+    def of(cls, value: TaskSpec | Mapping[str, Any], *, where: str = "task") -> Self:
         """Return the specification itself, or the one that a mapping with its fields describes.
 
         Args:
@@ -163,7 +173,7 @@ class TaskSpec:
             ConfigurationError: It is neither, or a field is wrong; the text names it, as ``tasks[3].retry_delay``.
             InvalidMessageError: ``description`` has a message or a block that is not valid.
         """
-        return value if isinstance(value, TaskSpec) else _made(cls, value, _TASK_READERS, where)
+        return value if isinstance(value, cls) else _made(cls, value, cls.__readers__, where)
 
     @property
     def content(self) -> str | TaskInput:
@@ -237,7 +247,7 @@ def _made(cls: type[T], value: object, readers: Mapping[str, Reader], where: str
         given = safely_shown(value)
         raise ConfigurationError(f"{where} must be a {cls.__name__} or a mapping with its fields, got {given}")
     refuse_unknown_keys(value, tuple(readers), where, hints=getattr(cls, "__unknown_fields__", {}))
-    for item in ("title", "description"):
+    for item in ("key", "title", "description"):
         if item in readers and item not in value:
             raise ConfigurationError(f"{where} lacks {item!r}")
     made = object.__new__(cls)
@@ -269,7 +279,16 @@ def _read_fields(made: Any, values: Mapping[str, Any], readers: Mapping[str, Rea
 _REQUIRED = object()
 
 
-def _read_title(value: object, where: str) -> str:
+def read_title(value: object, where: str) -> str:
+    """Read a text for people.
+
+    Args:
+        value: Anything.
+        where: What errors call it.
+
+    Raises:
+        ConfigurationError: It is no text, or a blank one.
+    """
     if not isinstance(value, str) or not value.strip():
         raise ConfigurationError(f"{where} must be a string with a visible character, got {safely_shown(value)}")
     return read_names([value], where)[0]
@@ -286,8 +305,8 @@ _REQUIREMENT_READERS: dict[str, Reader] = {
     "required_provider": optional(short_name),
 }
 
-_TASK_READERS: dict[str, Reader] = {
-    "title": _read_title,
+TaskSpec.__readers__ = {
+    "title": read_title,
     "description": read_task_input,
     "id": optional(short_name),
     "assignee": optional(short_name),

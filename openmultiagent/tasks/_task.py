@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from .._record import record
 from ..errors import ConfigurationError
-from ._fields import TaskMetadataValue, read_mapping, safely_shown
+from ._fields import TaskMetadataValue, optional, read_mapping, safely_shown, whole
 from ._spec import DependencyPayload, MemoryScope, TaskPriority, TaskRequirements, TaskSpec
 
 __all__ = [
@@ -140,6 +140,10 @@ class Task(AskedFields):
     """The output when it is completed, the reason when it failed or was skipped."""
     failed_through: str | None = None
     """Id of the dependency that it failed or was skipped with; None when the reason is its own."""
+    superseded_by_revision: int | None = None
+    """Number of the plan revision that left it out."""
+    recovered_by_revision: int | None = None
+    """Number of the plan revision that makes up for what it came to."""
     created_at: datetime
     updated_at: datetime
     """When it got its status, result or assignee."""
@@ -158,6 +162,7 @@ class Task(AskedFields):
 
         It has the fields of the specification that are set and those of the state; ``depends_on`` are ids.
         """
+        revisions = {name: number for name in _REVISIONS if (number := getattr(self, name)) is not None}
         return self.spec.to_dict() | {
             "id": self.id,
             "given_id": self.spec.id,
@@ -170,6 +175,7 @@ class Task(AskedFields):
             "failed_through": self.failed_through,
             "created_at": self.created_at.isoformat(),
             "updated_at": self.updated_at.isoformat(),
+            **revisions,
         }
 
     @classmethod
@@ -205,6 +211,7 @@ class Task(AskedFields):
             failed_through=_optional_text(own.get("failed_through"), f"{where}.failed_through"),
             created_at=read_time(own.get("created_at"), f"{where}.created_at"),
             updated_at=read_time(own.get("updated_at"), f"{where}.updated_at"),
+            **{name: _optional_number(own.get(name), f"{where}.{name}") for name in _REVISIONS},
         )
 
     def replace(self, **changes: Any) -> Task:
@@ -225,6 +232,8 @@ class Task(AskedFields):
         return _remade, ({item.name: getattr(self, item.name) for item in fields(self)},)
 
 
+_REVISIONS: Final = ("superseded_by_revision", "recovered_by_revision")
+_optional_number = optional(whole(1, "revisions"))
 _STATE = tuple(item.name for item in fields(Task) if item.name != "spec")
 
 
@@ -293,6 +302,8 @@ def in_state(
         status=status,
         result=result,
         failed_through=failed_through,
+        superseded_by_revision=task.superseded_by_revision,
+        recovered_by_revision=task.recovered_by_revision,
         created_at=task.created_at,
         updated_at=now,
     )

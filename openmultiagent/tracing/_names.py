@@ -69,6 +69,12 @@ TASK_RETRIES = "openmultiagent.task.retries"
 TASK_METADATA_PREFIX = "openmultiagent.task.meta."
 PLAN_TASKS = "openmultiagent.plan.task_count"
 PLAN_APPROVED = "openmultiagent.plan.approved"
+ROUTING_STRATEGY = "openmultiagent.routing.semantic.strategy"
+ROUTING_THRESHOLD = "openmultiagent.routing.semantic.confidence_threshold"
+ROUTING_VERSION = "openmultiagent.routing.semantic.profiler_version"
+ROUTING_OUTCOME = "openmultiagent.routing.semantic.recommendation"
+ROUTING_CONFIDENCE = "openmultiagent.routing.semantic.confidence"
+ROUTING_FALLBACK = "openmultiagent.routing.semantic.fallback_code"
 
 OPERATION_DURATION = "gen_ai.client.operation.duration"
 TOKEN_USAGE = "gen_ai.client.token.usage"  # noqa: S105 - a metric's name

@@ -29,6 +29,7 @@ from opentelemetry.trace import (
     Tracer,
     TracerProvider,
 )
+from typing_extensions import Unpack
 
 from .._log import get_logger
 from .._shown import shown
@@ -45,7 +46,16 @@ from ._failures import TOOL_ERROR, run_error_type
 from ._first_chunk import FirstChunk
 from ._metrics import Metrics
 from ._providers import global_tracer_provider
-from ._workflow import TracedTask, dependency_links, end_task, plan_attributes, task_attributes
+from ._workflow import (
+    ProfileOutcome,
+    TracedTask,
+    dependency_links,
+    end_profile,
+    end_task,
+    plan_attributes,
+    profile_attributes,
+    task_attributes,
+)
 
 __all__ = ["OpenSpan", "Tracing", "TracingSteps"]
 
@@ -105,7 +115,8 @@ class Tracing:
         """Return the steps of a run that starts now; those that measure are among them if anybody measures."""
         metrics = self._metrics
         if not metrics.is_active:
-            if not self.is_active:
+            # `is_active` asks the first again; what a run without tracing asks for must cost it next to nothing.
+            if (self._provider is None and self._global.is_unset) or not self.is_active:
                 return _UNTRACED
             return TracingSteps((self.run,), (self.chat,), (self.execute_tool,))
         return TracingSteps(
@@ -240,6 +251,30 @@ class Tracing:
         if span.is_recording():
             self._write(span.set_attribute, names.PLAN_APPROVED, approved)
 
+    def profile(self, run_id: str, threshold: float) -> OpenSpan:
+        """Return the span ``profile_execution_route`` around the profiling of a goal.
+
+        Args:
+            run_id: The run.
+            threshold: How sure the profile has to be.
+        """
+        if not self.is_active:
+            return OpenSpan(trace.INVALID_SPAN, self)
+        opened = self._span("profile_execution_route", SpanKind.INTERNAL)
+        if opened.span.is_recording():
+            opened.span.set_attributes(profile_attributes(run_id, threshold))
+        return opened
+
+    def end_profile(self, span: Span, **known: Unpack[ProfileOutcome]) -> None:
+        """Say on the span of a profiling what came of it.
+
+        Args:
+            span: What ``profile`` returned.
+            known: What came of it.
+        """
+        if span.is_recording():
+            end_profile(span, **known)
+
     def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> OpenSpan:
         try:
             span = self.tracer.start_span(
@@ -351,16 +386,15 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
 
 def _end_run(span: Span, result: AgentRunResult[Any]) -> None:
     usage = result.token_usage
-    span.set_attributes(
-        {
-            names.STATUS: result.status.code,
-            names.TOTAL_INPUT: usage.input_tokens,
-            names.TOTAL_OUTPUT: usage.output_tokens,
-            names.UNKNOWN_CALLS: usage.unknown_calls,
-        }
-    )
+    attributes: dict[str, Any] = {
+        names.STATUS: result.status.code,
+        names.TOTAL_INPUT: usage.input_tokens,
+        names.TOTAL_OUTPUT: usage.output_tokens,
+        names.UNKNOWN_CALLS: usage.unknown_calls,
+    }
     if isinstance(result, AgentRunResult):
-        span.set_attribute(names.STOP_REASON, result.stop_reason)
+        attributes[names.STOP_REASON] = result.stop_reason
+    span.set_attributes(attributes)
     cause = run_error_type(result)
     if cause is not None:
         span.set_attribute(names.ERROR_TYPE, cause)

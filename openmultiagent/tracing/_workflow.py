@@ -1,4 +1,4 @@
-"""The spans of what happens in a run of tasks: each task, and the plan.
+"""The spans of what happens in a run of tasks: each task, the plan, and the profiling of a goal.
 
 They hang below the span of the run, and the spans of agents below them. A task's span is linked to those of the tasks
 that it depends on, which end before it begins.
@@ -7,17 +7,28 @@ that it depends on, which end before it begins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
+from typing_extensions import Unpack
 
 from .._record import record
 from ..outcome import AgentRunResult
 from ..redaction import redact_sensitive_text
+from ..usage import TokenUsage
 from . import _names as names
 from ._failures import run_error_type
 
-__all__ = ["TracedTask", "dependency_links", "end_task", "plan_attributes", "task_attributes"]
+__all__ = [
+    "ProfileOutcome",
+    "TracedTask",
+    "dependency_links",
+    "end_profile",
+    "end_task",
+    "plan_attributes",
+    "profile_attributes",
+    "task_attributes",
+]
 
 _MAX_NAME = 256
 """The most characters of a title or a role."""
@@ -86,6 +97,49 @@ def plan_attributes(run_id: str, tasks: int) -> dict[str, Any]:
         tasks: How many tasks the plan has.
     """
     return {names.RUN_ID: run_id, names.PLAN_TASKS: tasks}
+
+
+class ProfileOutcome(TypedDict):
+    """What came of the profiling of a goal."""
+
+    version: str
+    """Version of the profiler."""
+    outcome: str
+    """What follows from the profile."""
+    confidence: float | None
+    """How sure it is, if there is one."""
+    fault: str | None
+    """Why there is none."""
+    usage: TokenUsage | None
+    """What it used, if that is known."""
+
+
+def profile_attributes(run_id: str, threshold: float) -> dict[str, Any]:
+    """Return the attributes of the span in which a goal is profiled.
+
+    Args:
+        run_id: The run.
+        threshold: How sure the profile has to be.
+    """
+    return {names.RUN_ID: run_id, names.ROUTING_STRATEGY: "hybrid", names.ROUTING_THRESHOLD: threshold}
+
+
+def end_profile(span: Span, **known: Unpack[ProfileOutcome]) -> None:
+    """Say on the span of a profiling what came of it.
+
+    Args:
+        span: The span.
+        known: What came of it.
+    """
+    span.set_attributes({names.ROUTING_VERSION: known["version"], names.ROUTING_OUTCOME: known["outcome"]})
+    confidence, fault, usage = known["confidence"], known["fault"], known["usage"]
+    if confidence is not None:
+        span.set_attribute(names.ROUTING_CONFIDENCE, confidence)
+    if usage is not None:
+        span.set_attributes({names.TOTAL_INPUT: usage.input_tokens, names.TOTAL_OUTPUT: usage.output_tokens})
+    if fault is not None:
+        span.set_attributes({names.ROUTING_FALLBACK: fault, names.ERROR_TYPE: fault})
+        span.set_status(Status(StatusCode.ERROR))
 
 
 def end_task(span: Span, result: AgentRunResult[Any], *, retries: int) -> None:

@@ -47,19 +47,15 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._team_steps": {"TeamSteps.guard"},  # users' middleware
     "orchestrator._routing._decision": {"_profiled"},  # users' profilers
     "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
-    "orchestrator._steps": {"RunSteps.around"},  # users' middleware
+    "orchestrator._steps": {"run_around"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
-    "outcome": {  # foreign exceptions, and the application's answers, describe, pickle and copy themselves
-        "_attribute",
-        "_copy_answer",
-        "_text",
-        "can_pickle",
-    },
+    "_failures": {"attribute_of", "error_text"},  # foreign exceptions describe themselves
+    "outcome": {"_copy_answer", "can_pickle"},  # foreign exceptions, and the application's answers
     "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
     "team._handlers": {"Handlers.tell"},  # users' functions
     "tasks._payloads": {"canonical_json"},  # the types of structured answers write themselves
-    "tasks._queue": {"TaskQueue._call"},  # users' handlers
     "tasks._retry": {"_attempt"},  # anybody's run: a failed attempt
+    "tasks._states": {"TaskStates._call"},  # users' handlers
     "receipt": {"build_execution_receipt"},  # results that somebody made
     "testing.conformance._rig": {"Check.__call__", "raised"},  # anybody's adapter
     "testing.conformance._stores": {"StoreCheck.__call__"},  # anybody's store

@@ -34,6 +34,7 @@ LEVELS = (
         "messages",
         "usage",
         "identity",
+        "_failures",
         "outcome",
         "receipt",
     ),

@@ -10,6 +10,7 @@ from openmultiagent import (
     AgentConfig,
     AgentRunResult,
     BudgetExceeded,
+    CancelToken,
     ConfigurationError,
     CostBudgetExceededError,
     ImageBlock,
@@ -445,3 +446,73 @@ async def test_a_summary_that_a_limit_refuses_ends_the_run() -> None:
     result = await oma.run_agent(config, [*history * 3, LLMMessage.user("q")])
     assert isinstance(result.error, LimitExceededError)
     assert (result.status.code, result.stop_reason) == ("budget_exhausted", "budget")
+
+
+# Prices that are awaited
+
+
+def plain_price(usage: TokenUsage, context: CostEstimateContext) -> float:
+    return usage.total_tokens / 10
+
+
+async def awaited_price(usage: TokenUsage, context: CostEstimateContext) -> float:
+    await anyio.lowlevel.checkpoint()
+    return plain_price(usage, context)
+
+
+@proves("BUD-12")
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+async def test_a_price_that_is_awaited_is_a_price_like_any_other(mode: Any) -> None:
+    came = []
+    for price in (plain_price, awaited_price):
+        oma = OpenMultiAgent(estimate_cost=price, budget_mode=mode, limits=Limits(cost=2000.0))
+        one = await oma.run_agent(agent([calls("a"), spend("done", tokens=3, output=4)], wrap_up=True), "q")
+        crew = {"name": "crew", "agents": [agent([spend("b", tokens=5)], max_tokens=100)]}
+        many = await oma.run_tasks(crew, [{"title": "T", "description": "Do it."}])
+        over = await oma.run_agent(agent([calls("a")] * 3, max_tokens=100), "q", max_cost_budget=1.5)
+        came.append([(result.status.code, result.usage_report) for result in (one, many, over)])
+    assert came[0] == came[1]
+    assert [code for code, _ in came[1]] == ["ok", "ok", "budget_exhausted"]
+    assert sum(entry.cost for entry in came[1][0][1]) == pytest.approx(1.7)
+
+
+@proves("BUD-12", "DSP-83")
+@pytest.mark.parametrize("wrong", [float("nan"), -1, True, "1", LookupError("no price list")])
+async def test_an_awaited_price_that_is_none_fails_what_it_is_for(wrong: Any) -> None:
+    async def price(usage: TokenUsage, context: CostEstimateContext) -> Any:
+        if isinstance(wrong, Exception):
+            raise wrong
+        return wrong
+
+    oma = OpenMultiAgent(estimate_cost=price, default_adapter=ScriptedAdapter([spend("answer", tokens=5)]))
+    result = await oma.run_tasks({"name": "crew", "agents": [{"name": "x"}]}, [{"title": "T", "description": "Do it."}])
+    failed = next(iter(result.task_results.values()))
+    assert (failed.status.code, failed.token_usage.input_tokens) == ("error", 5)
+    assert "invalid cost" in failed.output or "no price list" in failed.output
+    assert failed.error_info is not None
+    assert failed.error_info.kind == "callback"
+
+
+@proves("BUD-12")
+@pytest.mark.parametrize("by", ["token", "timeout", "scope"])
+async def test_a_price_that_is_awaited_holds_up_nobody_who_wants_to_stop(by: str) -> None:
+    cancel, scope = CancelToken(), anyio.CancelScope()
+    came: list[AgentRunResult[Any]] = []
+    told: list[Any] = []
+
+    async def price(usage: TokenUsage, context: CostEstimateContext) -> float:
+        if by == "token":
+            cancel.cancel()
+        elif by == "scope":
+            scope.cancel()
+        await anyio.sleep_forever()
+        return 0.0
+
+    oma = OpenMultiAgent(estimate_cost=price, on_progress=told.append)
+    config = agent([spend("answer", tokens=5)], timeout=0.01 if by == "timeout" else None)
+    with scope:
+        came.append(await oma.run_agent(config, "q", cancel=cancel))
+    assert scope.cancelled_caught is (by == "scope")
+    result = told[-1].data
+    assert result.status.code == ("timeout" if by == "timeout" else "cancelled")
+    assert result.token_usage.input_tokens == 5

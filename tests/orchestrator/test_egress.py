@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openmultiagent import Agent, AgentConfig, EgressPolicyError, LLMMessage, OpenMultiAgent
+from openmultiagent import Agent, AgentConfig, EgressPolicyError, LLMMessage, OpenMultiAgent, ToolUseBlock
 from openmultiagent.egress import EgressPolicy
 from openmultiagent.testing import FakeProviderServer, ScriptedAdapter
 from tests.support import proves
@@ -77,3 +77,49 @@ def test_a_policy_that_makes_no_sense_is_refused() -> None:
     ):
         with pytest.raises(EgressPolicyError):
             make()
+
+
+def crew(model: Any) -> dict[str, Any]:
+    """An agent whose calls may be made, and one whose may not."""
+    forbidden = {"provider": "openai", "model": "m", "api_key": "k", "egress_policy": OFFLINE}
+    grants = ["delegate_to_agent"]
+    return {"name": "crew", "agents": [{"name": "a", "adapter": model, "tools": grants}, {"name": "b", **forbidden}]}
+
+
+def task(title: str, agent: str, *depends_on: str) -> dict[str, Any]:
+    return {"id": title, "title": title, "description": "Do.", "assignee": agent, "depends_on": depends_on}
+
+
+@proves("ORC-52")
+async def test_a_worker_that_a_policy_stops_makes_a_rejected_run() -> None:
+    tasks = [task("A", "a"), task("B", "b"), task("C", "a", "B")]
+    tasks[1]["max_retries"] = 3
+    oma = OpenMultiAgent()
+    result = await oma.run_tasks(crew(ScriptedAdapter(["done"])), tasks)
+    assert [record.status for record in result.tasks] == ["completed", "failed", "failed"]
+    assert (result.success, result.status.code) == (False, "rejected")
+    assert isinstance(result.error, EgressPolicyError)
+    assert result.tasks[1].metrics is not None
+    assert result.tasks[1].metrics.retries == 0
+    worse = await oma.run_tasks(crew(ScriptedAdapter([RuntimeError("down")])), tasks)
+    assert worse.status.code == "error"
+    assert str(worse.error) == "down"
+
+
+@proves("ORC-52")
+@pytest.mark.parametrize("mode", ["single", "team"])
+async def test_a_goal_that_a_policy_stops_is_rejected(mode: Any) -> None:
+    oma = OpenMultiAgent(default_provider="openai", default_model="m", egress_policy=OFFLINE)
+    result = await oma.run_team({"name": "crew", "agents": [{"name": "a", "api_key": "k"}]}, "q", mode=mode)
+    assert (result.success, result.status.code) == (False, "rejected")
+    assert isinstance(result.error, EgressPolicyError)
+
+
+@proves("ORC-52")
+async def test_a_delegate_that_a_policy_stops_is_an_error_of_the_tool() -> None:
+    call = ToolUseBlock.new("d", "delegate_to_agent", {"target_agent": "b", "prompt": "Help."})
+    result = await OpenMultiAgent().run_tasks(crew(ScriptedAdapter([[call], "alone"])), [task("A", "a")])
+    assert (result.status.code, result.final_output) == ("ok", "alone")
+    record = result.task_results["A"].tool_calls[0]
+    assert record.is_error
+    assert "egress" in record.output.lower()

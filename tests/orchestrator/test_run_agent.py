@@ -77,11 +77,6 @@ def test_what_shows_without_running_raises_at_the_call(
     assert oma.evaluation.stats().sampled == 0
 
 
-class Waiting:
-    async def __call__(self, usage: TokenUsage, context: Any) -> float:
-        return 0.0
-
-
 @proves("ORC-2")
 @pytest.mark.parametrize(
     "arguments",
@@ -90,7 +85,6 @@ class Waiting:
         {"max_token_budget": -1},
         {"max_cost_budget": 1.0},
         {"max_cost_budget": float("nan"), "estimate_cost": lambda usage, context: 0.0},
-        {"estimate_cost": Waiting()},
         {"evaluation": [lambda context: 1.0]},
         {"on_progress": "text"},
         {"listeners": [3]},

@@ -180,6 +180,24 @@ async def test_a_result_has_what_every_task_came_to() -> None:
         assert record.metrics.ended_at >= record.metrics.started_at
 
 
+@proves("DSP-20")
+@pytest.mark.parametrize(
+    ("fails", "output"),
+    [
+        ("", "D\n\n---\n\nE"),
+        ("D", "B\n\n---\n\nE"),  # as far as each branch got
+        ("DE", "B\n\n---\n\nC"),
+        ("BC", "A"),
+        ("A", ""),
+    ],
+)
+async def test_the_output_of_a_run_that_failed_is_how_far_it_got(fails: str, output: str) -> None:
+    model = Model({title: RuntimeError("down") if title in fails else title for title in "ABCDE"})
+    tasks = [task("A"), task("B", "A"), task("C", "A"), task("D", "B", "C"), task("E", "C")]
+    result = await OpenMultiAgent(default_adapter=model).run_tasks(team(), tasks)
+    assert (result.success, result.final_output) == (not fails, output)
+
+
 @proves("DSP-21")
 async def test_a_failure_takes_with_it_what_waits_for_it_and_nothing_else() -> None:
     model, seen = Model({"A": ValueError("broken")}), Seen()

@@ -28,6 +28,7 @@ from openmultiagent import (
 )
 from openmultiagent.adapters import LLMChatOptions, LLMResponse
 from openmultiagent.orchestrator import RoutingContext, RoutingDecision, TaskProfilerResult
+from openmultiagent.stores import InMemoryStore
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 
@@ -164,9 +165,38 @@ async def test_a_single_agent_that_fails_fails_the_run() -> None:
     assert result.error_info is not None
     assert (result.error_info.kind, result.error_info.http_status) == ("provider", 503)
     assert progress.told() == [("agent_start", "ann"), ("agent_complete", "ann")]
+    assert result.final_output == result.agent_results["ann"].output == "down"
 
 
 @proves("GOL-2")
+async def test_a_single_agent_that_used_too_much_keeps_what_it_said() -> None:
+    result = await OpenMultiAgent(default_adapter=scripted(work="hello")).run_team(
+        team(), "Say hello.", max_token_budget=10
+    )
+    assert (result.status.code, result.final_output) == ("budget_exhausted", "hello")
+
+
+@proves("GOL-8")
+async def test_an_agent_that_works_alone_has_no_part_of_the_team_but_its_memory() -> None:
+    store, adapter = InMemoryStore(), scripted(work="hello")
+    crew = team(
+        shared_memory_store=store,
+        agents=[{"name": "ann", "tools": ["delegate_to_agent", "send_message"]}, {"name": "bob"}],
+    )
+    memory = crew.get_shared_memory_instance()
+    assert memory is not None
+    await memory.write("bob", "note", "secret")
+    crew.send_message("bob", "ann", "psst")
+    result = await OpenMultiAgent(default_adapter=adapter).run_team(crew, "Say hello, ann.")
+    assert (result.success, list(result.agent_results)) == (True, ["ann"])
+    (call,) = adapter.calls
+    assert (call.messages, list(call.options.tools)) == ([LLMMessage.user("Say hello, ann.")], [])
+    assert [message.content for message in crew.get_unread_messages("ann")] == ["psst"]
+    kept = {entry.key: entry.value for entry in await memory.list_all()}
+    assert kept == {"bob/note": "secret", "ann/task:short-circuit:result": "hello"}
+
+
+@proves("GOL-8")
 async def test_an_agent_that_works_alone_remembers_what_it_came_to() -> None:
     store = team(shared_memory=True)
     result = await OpenMultiAgent(default_adapter=scripted(work="hello")).run_team(store, "Say hello.")
@@ -601,6 +631,86 @@ async def test_an_answer_that_cannot_be_written_keeps_what_the_tasks_came_to() -
     assert [task.status for task in result.tasks] == ["completed", "completed"]
     assert progress.of("error")[0].data.code == "SYNTHESIS_FAILED"
     assert progress.told()[-1] == ("agent_complete", "coordinator")
+
+
+@proves("GOL-33")
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "stop_reason"),
+    [("", "end_turn"), (" \n", "end_turn"), ("I cannot", "content_filter"), ("", "content_filter")],
+)
+async def test_an_answer_that_is_none_is_no_silent_success(answer: str, stop_reason: Any, failed: bool) -> None:
+    said = LLMResponse(LLMMessage.assistant(answer).content, stop_reason=stop_reason, usage=tokens(10, 5))
+
+    def work(messages: Sequence[LLMMessage], options: LLMChatOptions) -> Any:
+        if "# Task: Write" in text_of(messages):
+            return LLMServerError("no luck", status=500, provider="p") if failed else "a report"
+        return "facts"
+
+    progress = Progress()
+    oma = OpenMultiAgent(default_adapter=scripted(answer=said, work=work), on_progress=progress)
+    result = await oma.run_team(team(), COMPLEX)
+    assert (result.status.code, result.flags) == ("error" if failed else "ok", ("no-synthesis",))
+    assert result.final_output == ("facts" if failed else "a report")
+    assert result.agent_results["coordinator"].output == answer
+    (warning,) = progress.of("warning")
+    assert (warning.agent, warning.data) == ("coordinator", {"code": "NO_SYNTHESIS", "stop_reason": stop_reason})
+
+
+MENDED = ("no plan", PLAN)
+NOBODYS = [{"title": "A", "description": "a", "requires": {"required_capabilities": ["flying"]}}]
+
+
+@proves("GOL-32")
+@pytest.mark.parametrize(
+    ("plan", "options", "settings", "phases"),
+    [
+        (None, {}, {}, ["plan", "answer"]),
+        (MENDED, {}, {}, ["plan", "answer"]),
+        (("no plan", "no plan"), {}, {}, ["plan"]),
+        (None, {"plan_only": True}, {}, ["plan"]),
+        (None, {"max_token_budget": 40}, {}, ["plan"]),
+        (None, {}, {"on_plan_ready": lambda tasks: False}, ["plan"]),
+        (NOBODYS, {}, {}, ["plan"]),
+        (None, {}, {"execution_routing": {"strategy": "hybrid"}}, ["plan", "answer"]),
+    ],
+)
+async def test_the_usage_in_a_result_adds_up(
+    plan: Any, options: dict[str, Any], settings: dict[str, Any], phases: list[str]
+) -> None:
+    adapter, progress = scripted(plan), Progress()
+    oma = OpenMultiAgent(default_adapter=adapter, on_progress=progress, **settings)
+    result = await oma.run_team(team(), COMPLEX, **options)
+    assert result.total_token_usage.total_tokens == 15 * len(adapter.calls)
+    used = [each.token_usage.total_tokens for each in result.agent_results.values()]
+    assert sum(used) == result.total_token_usage.total_tokens
+    assert {name: each.token_usage for name, each in result.agent_results.items()} == result.usage_by_agent()
+    coordinator = result.agent_results["coordinator"]
+    asked = {"plan": result.decomposition, "answer": result.synthesis}
+    assert [phase for phase, each in asked.items() if each is not None] == phases
+    own = [each for each in asked.values() if each is not None]
+    assert coordinator.token_usage.total_tokens == sum(each.token_usage.total_tokens for each in own)
+    assert sum(entry.requests for each in own for entry in each.usage_report) == sum(
+        entry.requests for entry in coordinator.usage_report
+    )
+    assert coordinator.output == own[-1].output
+    (told,) = [event.data for event in progress.of("agent_complete") if event.agent == "coordinator"]
+    assert told.token_usage == coordinator.token_usage
+
+
+@proves("GOL-32")
+async def test_the_usage_of_a_run_that_was_cancelled_from_outside_is_told() -> None:
+    progress, scope = Progress(), anyio.CancelScope()
+
+    def answer(messages: Sequence[LLMMessage], options: LLMChatOptions) -> str:
+        scope.cancel()
+        return "too late"
+
+    with scope:
+        await OpenMultiAgent(default_adapter=scripted(answer=answer), on_progress=progress).run_team(team(), COMPLEX)
+    (ended,) = [event.data for event in progress.of("agent_complete") if event.agent == "coordinator"]
+    assert (ended.status.code, ended.token_usage.total_tokens) == ("cancelled", 15)
+    assert ended.token_usage.unknown_calls == 1  # the answer's
 
 
 @proves("GOL-21", "GOL-22")

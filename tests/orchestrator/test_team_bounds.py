@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,18 +20,22 @@ from openmultiagent import (
     EgressPolicyError,
     LLMMessage,
     LLMServerError,
+    ModelCall,
     OpenMultiAgent,
+    RoutingDeclarationRequiredError,
     RunCall,
     Task,
     Team,
     TeamRunResult,
     TokenUsage,
 )
-from openmultiagent.adapters import LLMChatOptions, LLMResponse
-from openmultiagent.orchestrator import RoutingContext, RoutingDecision
+from openmultiagent.adapters import LLMChatOptions, LLMResponse, ModelNext
+from openmultiagent.budget import CostEstimateContext
+from openmultiagent.orchestrator import RoutingContext, RoutingDecision, TaskProfilerResult
 from openmultiagent.stores import InMemoryStore, MemoryEntry
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
+from tests.support.teams import Model
 
 GOAL = "Research the topic first and then write a report."
 PLAN: list[dict[str, Any]] = [
@@ -134,6 +139,17 @@ async def test_what_a_team_came_to_stays_when_the_middleware_is_stopped_behind_i
     assert (result.final_output, result.task_results) == (last.final_output, last.task_results)
     assert result.total_token_usage.total_tokens == calls * EACH
     assert (result.identity, result.metadata) == (last.identity, {"k": 1})
+
+
+@proves("ORC-46")
+@pytest.mark.parametrize(("failing", "kept"), [("Write", True), ("Research", False)])
+async def test_the_text_of_a_failure_is_not_kept_as_an_output(failing: str, kept: bool) -> None:
+    waiting, token = Waiting("after"), CancelToken()
+    model = Model({failing: RuntimeError("down")})
+    oma = OpenMultiAgent(default_adapter=model, middleware=[waiting])
+    result = await stopped_while(waiting.waits, token, lambda: begin(oma, "tasks", token))
+    assert_cancelled(result)
+    assert result.final_output == ("Research is done" if kept else "")
 
 
 @proves("ORC-46")
@@ -492,6 +508,83 @@ async def test_a_profile_that_cannot_be_asked_for_is_not_charged() -> None:
     assert "routing" not in result.usage_by_phase()
 
 
+class OwnProfiler:
+    version = "v"
+
+    def profile(self, context: RoutingContext) -> TaskProfilerResult:
+        return TaskProfilerResult(PROFILE, TokenUsage(input_tokens=600))
+
+
+@proves("GOL-4", "BUD-12")
+@pytest.mark.parametrize("own", [True, False])
+async def test_the_price_of_a_profile_may_be_awaited(own: bool) -> None:
+    prices: dict[str, float] = {}
+
+    async def price(usage: TokenUsage, context: CostEstimateContext) -> float:
+        await anyio.lowlevel.checkpoint()
+        return prices.get(context.phase, usage.total_tokens / 100)
+
+    routing = {"strategy": "hybrid", **({"profiler": OwnProfiler()} if own else {"adapter": profiling(PROFILE)})}
+    oma = OpenMultiAgent(default_adapter=scripted(), execution_routing=routing, estimate_cost=price)
+    result = await oma.run_team(team(), "Say hello.", max_cost_budget=100.0)
+    assert [entry.cost for entry in result.usage_report if entry.phase == "routing"] == [6.0]
+    over = await oma.run_team(team(), "Say hello.", max_cost_budget=5.0)
+    assert (over.status.code, over.tasks) == ("budget_exhausted", ())
+    prices["routing"] = math.nan
+    wrong = await oma.run_team(team(), "Say hello.")
+    assert wrong.total_token_usage.input_tokens >= 400
+    if own:  # the run's own charge; the built-in profiler has failed, and the text of the goal decides
+        assert (wrong.status.code, wrong.tasks) == ("error", ())
+        assert "invalid cost" in wrong.final_output
+    else:
+        assert (wrong.success, wrong.routing_decision.assessment.fallback_code) == (True, "profiler-error")
+
+
+@proves("GOL-4")
+async def test_a_profile_that_calls_for_a_declaration_ends_the_run() -> None:
+    profiler = profiling(PROFILE | {"permission_isolation": "required"})
+    agents = [{"name": name, "permission_boundary": name} for name in ("ann", "bob")]
+    result = await hybrid(profiler).run_team({"name": "news", "agents": agents}, "Say hello.")
+    assert (result.status.code, result.tasks, result.total_token_usage.total_tokens) == ("error", (), 600)
+    assert isinstance(result.error, RoutingDeclarationRequiredError)
+
+
+@proves("GOL-4")
+@pytest.mark.parametrize("way", ["token", "time"])
+async def test_an_awaited_price_of_a_profile_holds_nobody_up(way: str) -> None:
+    token = CancelToken()
+
+    async def price(usage: TokenUsage, context: CostEstimateContext) -> float:
+        if way == "token":
+            token.cancel()
+        await anyio.sleep_forever()
+        return 0.0
+
+    oma = OpenMultiAgent(
+        default_adapter=scripted(),
+        execution_routing={"strategy": "hybrid", "profiler": OwnProfiler()},
+        estimate_cost=price,
+    )
+    limits = {"seconds": 0.01} if way == "time" else {}
+    with anyio.fail_after(5):
+        result = await oma.run_team(team(), "Say hello.", cancel=token, limits=limits)
+    assert result.status.code == ("cancelled" if way == "token" else "budget_exhausted")
+    assert result.total_token_usage.input_tokens == 600
+
+
+@proves("GOL-4")
+async def test_model_middleware_stands_around_the_call_of_the_built_in_profiler() -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    async def step(call: ModelCall, call_next: ModelNext) -> LLMResponse:
+        seen.append((call.agent, call.phase, call.id))
+        return await call_next(call)
+
+    result = await hybrid(profiling(PROFILE), model_middleware=[step]).run_team(team(), "Say hello.", run_id="r")
+    assert result.success
+    assert seen[0] == ("semantic-router", "routing", "r/routing")
+
+
 # --- spans ----------------------------------------------------------------------------------------------------------
 
 
@@ -511,3 +604,30 @@ async def test_titles_that_models_write_reach_spans_short_and_without_credential
     title = task.attributes["openmultiagent.task.title"]
     assert isinstance(title, str)
     assert (len(title), task.name) == (256, f"execute_task {title}")
+
+
+@proves("GOL-29")
+@pytest.mark.parametrize("said", [PROFILE, LLMServerError("down", status=503, provider="p")])
+async def test_the_call_of_the_built_in_profiler_is_below_the_span_of_the_profiling(said: Any) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    result = await hybrid(profiling(said), tracer_provider=provider).run_team(team(), "Say hello.")
+    assert result.success
+    chat, route = exporter.get_finished_spans()[:2]
+    root = exporter.get_finished_spans()[-1]
+    assert (chat.name, route.name, root.name) == ("chat scripted", "profile_execution_route", "invoke_workflow news")
+    assert chat.parent is not None
+    assert route.parent is not None
+    assert (chat.parent.span_id, route.parent.span_id) == (route.context.span_id, root.context.span_id)
+    told, outcome = dict(chat.attributes or {}), dict(route.attributes or {})
+    assert told["gen_ai.agent.name"] == "semantic-router"
+    prefix = "openmultiagent.routing.semantic."
+    if said is PROFILE:
+        assert (told["gen_ai.usage.input_tokens"], told["gen_ai.usage.output_tokens"]) == (400, 200)
+        assert outcome[prefix + "recommendation"] == "single"
+        assert outcome[prefix + "confidence"] == 0.9
+        assert outcome["openmultiagent.usage.input_tokens"] == 400
+    else:
+        assert told["error.type"] == "LLMServerError"
+        assert outcome[prefix + "fallback_code"] == outcome["error.type"] == "profiler-error"
+    assert not any(name.startswith("gen_ai.usage") for name in outcome)

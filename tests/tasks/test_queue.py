@@ -472,7 +472,7 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     ("snapshot", "text"),
     [
         ([], "must be a mapping"),
-        ({"version": 2, "tasks": []}, "version 1"),
+        ({"version": 3, "tasks": []}, "version 1 or 2"),
         ({"version": 1}, "list of tasks"),
         ({"version": 1, "tasks": [3]}, r"tasks\[0\] must be a mapping"),
         (changed(lambda s: s["tasks"].append(s["tasks"][0])), "two tasks of one id"),
@@ -485,6 +485,7 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         (changed(lambda s: s["tasks"][0].update(updated_at=3)), r"tasks\[0\].updated_at must be a"),
         (changed(lambda s: s["tasks"][0].update(result=3)), r"tasks\[0\].result must be a string or null"),
         (changed(lambda s: s["tasks"][0].update(max_retries=-1)), r"tasks\[0\].max_retries"),
+        (changed(lambda s: s["tasks"][0].update(verify=True)), r"tasks\[0\] has no field 'verify'"),
         (changed(lambda s: s["tasks"][0].update(depends_on="a")), "depends_on must be a list"),
     ],
 )

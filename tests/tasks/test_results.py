@@ -105,7 +105,8 @@ def test_a_merged_failure_has_the_status_of_the_most_telling_one() -> None:
     merged = merge_agent_results(parts)
     assert (merged.success, merged.status.code, merged.stop_reason) == (False, "budget_exhausted", "budget")
     assert (merged.error_info, merged.error) == (info, error)
-    assert merge_agent_results([result(), result("rejected"), result("error")]).status.code == "rejected"
+    assert merge_agent_results([result(), result("rejected"), result("error")]).status.code == "error"
+    assert merge_agent_results([result(), result("rejected")]).status.code == "rejected"
 
 
 @proves("TSK-60", "TSK-64")
@@ -140,24 +141,39 @@ def task(status: str = "completed", text: str | None = None, **fields: Any) -> T
         (["suspended", "error"], ["in_progress"], "suspended", "suspended!"),
         (["ok"], ["completed", "failed"], "error", "task 'T' failed: no reason given"),
         (["ok"], ["blocked"], "error", "task 'T' is blocked"),
-        (["rejected"], ["completed"], "error", "rejected!"),
+        (["ok", "rejected", "rejected"], ["completed", "failed", "failed"], "rejected", "rejected!"),
+        (["rejected", "error"], ["failed", "failed"], "error", "task 'T' failed: no reason given"),
+        (["rejected"], ["failed", "failed"], "error", "task 'T' failed: no reason given"),
+        (["rejected"], ["failed", "blocked"], "error", "task 'T' failed: no reason given"),
+        (["rejected", "cancelled"], ["failed", "failed"], "cancelled", "cancelled!"),
     ],
 )
 def test_the_status_of_a_run(
     codes: list[StatusCode], statuses: list[str], code: StatusCode, message: str | None
 ) -> None:
-    status = derive_run_status(map(result, codes), map(task, statuses))
+    status = derive_run_status(dict(zip("abcd", map(result, codes), strict=False)), map(task, statuses))
     assert (status.code, status.message) == (code, message)
 
 
 @proves("TSK-61")
 def test_what_ended_a_run_from_outside_wins_and_texts_are_short_and_without_secrets() -> None:
     forced = RunStatus("rejected", "no")
-    assert derive_run_status([result("timeout")], [task("failed")], forced=forced) is forced
-    status = derive_run_status([], [task("failed", "api_key=abcdefghijkl; " + "y " * 500)])
+    assert derive_run_status({"a": result("timeout")}, [task("failed")], forced=forced) is forced
+    status = derive_run_status({}, [task("failed", "api_key=abcdefghijkl; " + "y " * 500)])
     assert "abcdefghijkl" not in str(status.message)
     assert len(status.message or "") == 256
-    assert derive_run_status([result("error", status=RunStatus("error"), output="why")], []).message == "why"
+    assert derive_run_status({"a": result("error", status=RunStatus("error"), output="why")}, []).message == "why"
+
+
+@proves("TSK-61")
+def test_what_a_revision_makes_up_for_does_not_count() -> None:
+    failed = task("failed", id="a").replace(recovered_by_revision=1)
+    for code in ("error", "timeout", "budget_exhausted"):
+        results = {"a": result(code), "b": result()}
+        assert derive_run_status(results, [failed, task(id="b")]) == RunStatus("ok")
+    assert derive_run_status(results | {"c": result("timeout")}, [failed, task("failed", id="c")]).code == "timeout"
+    assert derive_run_status({}, [failed, task("failed", id="c")]).code == "error"
+    assert derive_run_status({}, [failed.replace(status="in_progress")]).message == "task 'T' is in_progress"
 
 
 def metrics(duration: float, tokens: int = 0, retries: int = 0) -> TaskExecutionMetrics:
@@ -220,6 +236,8 @@ def full_result(**changes: Any) -> TeamRunResult:
         ),
         "task_results": {"t1": result(tokens=3)},
         "agent_results": {"w": result(tokens=3), "coordinator": result(tokens=4)},
+        "decomposition": result(tokens=1),
+        "synthesis": result(tokens=3),
         "total_token_usage": TokenUsage(input_tokens=7),
         "usage_report": (entry(3), entry(4, "coordinator", "synthesis")),
         "plan": PlanArtifact.of_tasks(tasks, goal="g"),

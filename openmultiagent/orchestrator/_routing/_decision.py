@@ -6,7 +6,7 @@ profiled, nor turned into one for a single agent; a profile can only call in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Annotated, Final, Literal, get_args
 
@@ -51,6 +51,9 @@ __all__ = [
 
 HYBRID_VERSION: Final = "hybrid-v1"
 """Version of decisions that a profile changed."""
+
+Profiled = Callable[[], Awaitable[RoutingAssessment]]
+"""Has a goal profiled."""
 
 _NEEDED = "routing needs a declaration: {}; pass mode='single' or mode='team'"
 
@@ -134,6 +137,7 @@ async def decide_route(
     make_profiler: Callable[[], TaskProfiler] | None = None,
     consequential: bool = False,
     boundaries: Iterable[str | None] = (),
+    around: Callable[[Profiled], Awaitable[RoutingAssessment]] | None = None,
 ) -> RoutingDecision:
     """Return who works on a goal for which nothing is settled, and why; with the assessment where there is a profile.
 
@@ -144,6 +148,7 @@ async def decide_route(
         make_profiler: Makes the profiler when one is needed and the config has none.
         consequential: Whether an agent of the roster may call a tool that has consequences.
         boundaries: The permission boundary of each agent; None for none.
+        around: Stands around the profiling, if there is one.
 
     Raises:
         RoutingTimeoutError: There was no answer in time, and the policy is ``fail``.
@@ -162,16 +167,20 @@ async def decide_route(
         return decision
     if context.cancel is not None and context.cancel.cancelled:
         return decision
-    assessment = await _profiled(context, config, deadline, make_profiler)
-    if assessment.profile is not None:
+
+    async def assessed() -> RoutingAssessment:
+        assessment = await _profiled(context, config, deadline, make_profiler)
+        if assessment.profile is None:
+            return assessment
         outcome, reasons = assess(
             assessment.profile,
             threshold=config.confidence_threshold,
             consequential=consequential,
             boundaries=boundaries,
         )
-        assessment = replace(assessment, outcome=outcome, reasons=reasons)
-    return _upgraded(decision, assessment)
+        return replace(assessment, outcome=outcome, reasons=reasons)
+
+    return _upgraded(decision, await (assessed() if around is None else around(assessed)))
 
 
 def check_declared(decision: RoutingDecision) -> None:
