@@ -262,7 +262,7 @@ class Tracing:
             return OpenSpan(trace.INVALID_SPAN, self)
         opened = self._span("profile_execution_route", SpanKind.INTERNAL)
         if opened.span.is_recording():
-            opened.span.set_attributes(profile_attributes(run_id, threshold))
+            self._write(opened.span.set_attributes, profile_attributes(run_id, threshold))
         return opened
 
     def end_profile(self, span: Span, **known: Unpack[ProfileOutcome]) -> None:
@@ -273,7 +273,7 @@ class Tracing:
             known: What came of it.
         """
         if span.is_recording():
-            end_profile(span, **known)
+            self._write(partial(end_profile, **known), span)
 
     def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> OpenSpan:
         try:

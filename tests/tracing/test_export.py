@@ -341,6 +341,21 @@ async def test_what_the_provider_is_made_of_may_raise(where: str) -> None:
 
 
 @proves("TRC-34")
+async def test_the_spans_of_a_team_may_raise() -> None:
+    provider = raising("span")
+    oma = OpenMultiAgent(tracer_provider=provider, default_adapter=ScriptedAdapter(["a"]))
+    tracing = Tracing(provider)
+    with capture_logs():
+        crew = oma.create_team("crew", {"name": "crew", "agents": [{"name": "a"}]})
+        result = await oma.run_tasks(crew, [{"title": "A", "description": "A"}])
+        with tracing.plan("r", 1) as span:
+            tracing.end_plan(span, approved=True)
+        with tracing.profile("r", 0.5) as span:
+            tracing.end_profile(span, version="1", outcome="multi", confidence=None, fault=None, usage=None)
+    assert result.success
+
+
+@proves("TRC-34")
 @pytest.mark.parametrize("where", ["end", "span"])
 async def test_the_error_of_a_model_survives_a_processor_that_raises(where: str) -> None:
     adapter = ScriptedAdapter([LLMServerError("down", provider="p", status=500)])
