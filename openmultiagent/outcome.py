@@ -6,27 +6,30 @@ result is handed a copy of it (``copy_result``). How failures are described is i
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, replace
 from functools import partial
-from typing import Any, Generic, Literal, get_args
+from typing import Any, Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
-from ._failures import (
-    ErrorInfo,
-    ErrorKind,
-    RunStatus,
-    StatusCode,
-    classify_failure,
-    describe_error,
-    is_retryable_error,
-)
+from ._failures import attribute_of, describe_error, error_text, http_status, is_retryable_error, is_timeout
 from ._record import maker, record
-from .errors import ConfigurationError
+from .errors import (
+    AdapterError,
+    ConfigurationError,
+    CostBudgetExceededError,
+    DependencyPayloadError,
+    EgressPolicyError,
+    LimitExceededError,
+    LLMCallTimeoutError,
+    RoutingTimeoutError,
+    TokenBudgetExceededError,
+)
 from .identity import MetadataValue, RunIdentity, RunLink, copy_metadata
 from .messages import LLMMessage, UnreadMessages, coerce_messages, copy_messages, replace_lone_surrogates
 from .usage import TokenUsage, UsageEntry
@@ -55,6 +58,8 @@ __all__ = [
 
 T = TypeVar("T", default=Any)
 
+StatusCode = Literal["ok", "error", "cancelled", "timeout", "budget_exhausted", "rejected", "suspended", "skipped"]
+"""How a run ended, in one word."""
 StopReason = Literal[
     "end_turn",
     "max_turns",
@@ -68,6 +73,66 @@ StopReason = Literal[
     "error",
 ]
 """Why the turn loop ended."""
+ErrorKind = Literal[
+    "provider",
+    "tool",
+    "framework",
+    "callback",
+    "validation",
+    "timeout",
+    "cancellation",
+    "budget",
+    "store",
+    "exporter",
+    "unknown",
+]
+"""Where a failure came from."""
+
+_MAX_STATUS_TEXT = 256
+_KNOWN: Final[tuple[tuple[tuple[type[BaseException], ...], tuple[StatusCode, ErrorKind]], ...]] = (
+    ((TokenBudgetExceededError, CostBudgetExceededError, LimitExceededError), ("budget_exhausted", "budget")),
+    ((LLMCallTimeoutError, RoutingTimeoutError), ("timeout", "timeout")),
+    ((EgressPolicyError,), ("rejected", "validation")),
+    ((DependencyPayloadError,), ("error", "validation")),
+    ((asyncio.CancelledError,), ("cancelled", "cancellation")),
+)
+"""Failures whose class alone says what they are."""
+
+
+@record
+class RunStatus:
+    """The outcome in one word, and a sentence for people; ``str(status)`` is the word."""
+
+    code: StatusCode
+    message: str | None = None
+    """Redacted and cut to 256 characters."""
+
+    def __str__(self) -> str:
+        return self.code
+
+
+@record(kw_only=True)
+class ErrorInfo:
+    """What is known about a failure, as plain data without secrets."""
+
+    kind: ErrorKind
+    """Where it came from."""
+    name: str | None = None
+    """Class of the exception."""
+    code: str | None = None
+    """The error's own code."""
+    message: str | None = None
+    """Redacted and cut to 1,024 characters."""
+    retryable: bool | None = None
+    """Whether the same run may succeed later."""
+    http_status: int | None = None
+    provider: str | None = None
+    attempt: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are set, as plain JSON data."""
+        pairs = ((item.name, getattr(self, item.name)) for item in fields(self))
+        return {name: value for name, value in pairs if value is not None}
 
 
 @record(kw_only=True)
@@ -323,6 +388,9 @@ def read_identity(record: Mapping[str, Any]) -> RunIdentity:
 def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
     """Return a result that shares nothing mutable with the given one, apart from ``error``.
 
+    An answer of a class whose objects cannot be copied (they hold a lock, say) is shared, too: nobody who looks at a
+    run may fail it.
+
     Args:
         result: The result to copy.
     """
@@ -335,7 +403,7 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         status=result.status,
         stop_reason=result.stop_reason,
         output=result.output,
-        structured=None if structured is None else copy.deepcopy(structured),
+        structured=None if structured is None else _copy_answer(structured),
         messages=messages if type(messages) is UnreadMessages else copy_messages(messages),
         token_usage=result.token_usage,
         usage_report=result.usage_report,
@@ -348,3 +416,56 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
         agent=result.agent,
         duration=result.duration,
     )
+
+
+def _copy_answer(structured: T) -> T:
+    try:
+        return copy.deepcopy(structured)
+    except Exception:  # noqa: BLE001 - isolation boundary: the application's own class may refuse in any way
+        return structured
+
+
+def classify_failure(
+    error: BaseException,
+    *,
+    kind: ErrorKind | None = None,
+    provider: str | None = None,
+    attempt: int | None = None,
+) -> tuple[RunStatus, ErrorInfo]:
+    """Return the status and the description of a failed run.
+
+    Args:
+        error: What was raised.
+        kind: Where it came from, when the caller knows; the error's own class may know better.
+        provider: The adapter in use.
+        attempt: The attempt that failed.
+    """
+    code, found = _status_and_kind(error, kind)
+    text = error_text(error) or type(error).__name__
+    own_code = attribute_of(error, "code")
+    own_provider = attribute_of(error, "provider")
+    info = ErrorInfo(
+        kind=found,
+        name=type(error).__name__,
+        code=str(own_code) if isinstance(own_code, str | int) and not isinstance(own_code, bool) else None,
+        message=text,
+        # What a callback of the application raised is its own fault, and the next run would meet it again.
+        retryable=found != "callback" and is_retryable_error(error),
+        http_status=http_status(error),
+        provider=own_provider if isinstance(own_provider, str) else provider,
+        attempt=attempt,
+    )
+    return RunStatus(code, text[:_MAX_STATUS_TEXT]), info
+
+
+def _status_and_kind(error: BaseException, kind: ErrorKind | None) -> tuple[StatusCode, ErrorKind]:
+    for types, status_and_kind in _KNOWN:
+        if isinstance(error, types):
+            return status_and_kind
+    if kind in (None, "provider") and is_timeout(error):
+        return "timeout", "timeout"
+    if kind is not None:
+        return ("cancelled" if kind == "cancellation" else "error"), kind
+    if isinstance(error, AdapterError) or http_status(error) is not None:
+        return "error", "provider"
+    return "error", "unknown"

@@ -13,10 +13,19 @@ from typing import Any
 
 from ._patterns import lazy_pattern
 
-__all__ = ["REDACTED", "is_sensitive_name", "redact_sensitive_object", "redact_sensitive_text"]
+__all__ = [
+    "LOOK_AHEAD",
+    "REDACTED",
+    "is_sensitive_name",
+    "redact_sensitive_object",
+    "redact_sensitive_text",
+    "redact_start",
+]
 
 REDACTED = "[redacted]"
 """What stands in the place of a secret."""
+LOOK_AHEAD = 1024
+"""Characters that are looked at beyond a cut and then dropped, so that a secret across it is seen as a whole."""
 
 _MAX_PASSES = 16
 """A text that still changes then is masked whole; only peculiar extra patterns bring that about."""
@@ -116,6 +125,20 @@ def redact_sensitive_text(text: str, extra_patterns: Sequence[str | re.Pattern[s
             return text
         text = cleaned
     return REDACTED
+
+
+def redact_start(text: str, limit: int) -> str:
+    """Return the beginning of a redacted text, at a cost that does not depend on the length of the text.
+
+    Args:
+        text: Any text.
+        limit: The most characters.
+    """
+    window = text[: limit + 2 * LOOK_AHEAD]  # twice: what is masked makes the text shorter
+    redacted = redact_sensitive_text(window)
+    if len(window) < len(text):
+        redacted = redacted[: max(0, len(redacted) - LOOK_AHEAD)]
+    return redacted[:limit]
 
 
 def _one_pass(text: str, extra_patterns: Sequence[str | re.Pattern[str]]) -> str:

@@ -8,8 +8,10 @@ import pickle
 import threading
 from dataclasses import FrozenInstanceError, fields
 from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from pydantic import BaseModel
 
@@ -187,7 +189,10 @@ def test_some_errors_say_themselves_what_they_are(
         (PlainError(status=503), None, "error", "provider"),
         (PlainError(status_code=404), None, "error", "provider"),
         (PlainError(), None, "error", "unknown"),
-        (TimeoutError("slow"), None, "error", "unknown"),
+        (TimeoutError("slow"), None, "timeout", "timeout"),
+        (httpx.ReadTimeout("slow"), "provider", "timeout", "timeout"),
+        (TimeoutError("slow"), "callback", "error", "callback"),
+        (httpx.ConnectError("refused"), None, "error", "unknown"),
         (PlainError(status=503), "callback", "error", "callback"),
         (PlainError(), "tool", "error", "tool"),
         (PlainError(), "cancellation", "cancelled", "cancellation"),
@@ -248,6 +253,7 @@ def test_what_is_not_known_is_left_out_and_false_is_not_unknown() -> None:
         ({"code": "E1", "status": HTTPStatus.BAD_GATEWAY, "provider": "theirs"}, "E1", 502, "theirs"),
         ({"code": True, "status": True}, None, None, "mine"),
         ({"code": ["x"], "status": "500", "status_code": 418.0}, None, 418, "mine"),
+        ({"response": SimpleNamespace(status_code=503, status="no")}, None, 503, "mine"),
         ({"code": None, "status": math.nan, "provider": ""}, None, None, ""),
         ({"provider": object()}, None, None, "mine"),
     ],
@@ -356,6 +362,23 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change(make_copy: Any) -> N
     assert first.error is error
     poison(first)
     assert second == result == make_result(error=error)
+
+
+class Locked:
+    """An answer that cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+@proves("RUN-21")
+def test_an_answer_that_cannot_be_copied_is_shared() -> None:
+    answer = Locked()
+    result = make_result(structured=answer)
+    copied = copy_result(result)
+    assert copied.structured is answer
+    assert copied.messages == result.messages
+    assert copied.messages[0] is not result.messages[0]
 
 
 @proves("RUN-21")

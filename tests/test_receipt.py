@@ -21,6 +21,7 @@ from openmultiagent import (
     OpenMultiAgent,
     RunCall,
     StoreError,
+    TeamRunResult,
     TextBlock,
     ToolUseBlock,
     UsageEntry,
@@ -249,3 +250,74 @@ async def test_a_result_names_its_agent_and_its_duration() -> None:
         assert result.to_dict()["agent"] == "reader"
         assert result.to_dict()["duration"] == result.duration
         assert result == result.replace(duration=None)
+
+
+async def run_of_tasks(*tasks: dict[str, Any]) -> TeamRunResult:
+    def answer(messages: list[LLMMessage], options: LLMChatOptions) -> Any:
+        text = messages[-1].content[0]
+        assert isinstance(text, TextBlock)
+        if "fail" in text.text.lower():
+            return LLMServerError(SECRET, provider="p", status=500)
+        return says(f"{SECRET} of security and operator", tokens=3)
+
+    agents = [{"name": name} for name in ("security", "reviewer", "operator")]
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(answer))
+    return await oma.run_tasks(oma.create_team("crew", {"name": "crew", "agents": agents}), tasks)
+
+
+def step(title: str, assignee: str, *needs: str, **fields: Any) -> dict[str, Any]:
+    return {"title": title, "description": title, "assignee": assignee, "depends_on": needs, **fields}
+
+
+@proves("RCP-7", "RCP-2")
+async def test_a_chain_is_a_review_by_others() -> None:
+    result = await run_of_tasks(
+        step("C", "operator", "B"), step("B", "security", "A", role="check"), step("A", "reviewer")
+    )
+    receipt = build_execution_receipt(result)
+    assert receipt.roles_executed == ("operator", "security", "reviewer")
+    assert receipt.execution_order == ("reviewer", "security", "operator")
+    assert set(receipt.dependency_edges) == {("reviewer", "security"), ("security", "operator")}
+    assert (receipt.mode, receipt.independent_review_occurred, receipt.partial) == ("multi-agent", True, False)
+    assert receipt.task_roles_executed == ("check",)
+    assert receipt.identity == result.identity
+    assert receipt.total_tokens == result.total_token_usage
+    assert receipt.models == result.usage_report
+    assert receipt.duration is not None
+    assert receipt.duration >= 0
+    line = json.dumps(receipt.to_dict())
+    assert SECRET not in line
+    assert ExecutionReceipt.from_dict(json.loads(line)) == receipt
+
+
+@proves("RCP-7")
+async def test_work_side_by_side_is_no_review() -> None:
+    agents = ("security", "reviewer", "operator")
+    receipt = build_execution_receipt(await run_of_tasks(*(step(name, name) for name in agents)))
+    assert (receipt.roles_executed, receipt.dependency_edges) == (agents, ())
+    assert (receipt.mode, receipt.independent_review_occurred) == ("multi-agent", False)
+
+
+@proves("RCP-7")
+async def test_who_depends_on_his_own_work_is_no_review() -> None:
+    receipt = build_execution_receipt(await run_of_tasks(step("A", "security"), step("B", "security", "A")))
+    assert (receipt.mode, receipt.roles_executed, receipt.dependency_edges) == ("single", ("security",), ())
+
+
+@proves("RCP-7", "RCP-3")
+async def test_what_was_not_executed_is_not_in_a_receipt() -> None:
+    result = await run_of_tasks(step("Fail", "security"), step("B", "reviewer", "Fail"))
+    receipt = build_execution_receipt(result)
+    assert (receipt.status, receipt.error_kind, receipt.roles_executed) == ("error", "provider", ("security",))
+    assert receipt.dependency_edges == ()
+    assert receipt.partial  # a call that failed: nobody knows its tokens
+
+
+@proves("RCP-7", "RCP-3")
+async def test_a_run_without_figures_has_a_partial_receipt() -> None:
+    result = await run_of_tasks(step("A", "security"))
+    unmeasured = result.replace(tasks=tuple(replace(task, metrics=None) for task in result.tasks))
+    receipt = build_execution_receipt(unmeasured)
+    assert (receipt.roles_executed, receipt.execution_order) == (("security",), ())
+    assert (receipt.duration, receipt.partial) == (None, True)
+    assert build_execution_receipt(await run_of_tasks()).partial

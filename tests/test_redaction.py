@@ -11,7 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from openmultiagent.redaction import REDACTED, is_sensitive_name, redact_sensitive_object, redact_sensitive_text
+from openmultiagent.redaction import (
+    REDACTED,
+    is_sensitive_name,
+    redact_sensitive_object,
+    redact_sensitive_text,
+    redact_start,
+)
 from tests.support import proves
 
 LENGTH = 100_000
@@ -677,6 +683,31 @@ def test_a_key_that_looks_masked_does_not_displace_one_that_was() -> None:
 def test_many_keys_that_are_secrets_take_linear_time() -> None:
     data = {f"sk-{'a' * 20}{number}": number for number in range(20_000)}
     assert list(redact_sensitive_object(data).values()) == list(data.values())
+
+
+@proves("RED-26")
+@pytest.mark.parametrize("before", range(80, 101))
+def test_a_secret_across_the_end_of_what_is_kept_is_masked(before: int) -> None:
+    text = "x" * before + " " + "sk-" + "a" * 40 + " " + "y" * 5000
+    kept = redact_start(text, 100)
+    assert len(kept) <= 100
+    assert "sk-" not in kept
+    assert redact_sensitive_text(text).startswith(kept)
+
+
+@proves("RED-26")
+def test_the_start_of_a_short_text_is_the_text() -> None:
+    assert redact_start("a", 1) == "a"
+    assert redact_start("password=abc", 100) == "password=[redacted]"
+    assert len(redact_start("word " * 10_000, 100)) == 100
+
+
+@proves("RED-26")
+@pytest.mark.timeout(10)  # looking at all of it takes several minutes
+def test_the_start_of_a_text_costs_what_the_start_is_long() -> None:
+    text = "a b=c " * 1_000_000
+    for _ in range(100):
+        redact_start(text, 1000)
 
 
 @proves("RED-44")

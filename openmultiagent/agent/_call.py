@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -56,8 +57,8 @@ class TraceIds:
 class RunCall:
     """An entry-point call on its way to the agent.
 
-    Every step around a run gets a call of its own; ``input`` and ``messages`` are copies made when they are first
-    read, so changing them changes nothing that anybody else sees.
+    Every step around a run gets a call of its own; ``input``, ``messages``, ``config`` and ``metadata`` are
+    copies made when they are first read, so changing them changes nothing that anybody else sees.
 
     Args:
         kind: The entry point.
@@ -85,7 +86,8 @@ class RunCall:
         self.name = name
         self.identity = identity
         self.budget = budget
-        self.config = config
+        self.source_config = config
+        """The agent's definition, uncopied: what is in it is to be read, never changed or kept."""
         self.source = source
         self.trace_ids = TraceIds(new_trace_id(), new_span_id()) if trace_ids is None else trace_ids
         self.source_metadata = metadata
@@ -102,6 +104,11 @@ class RunCall:
         return self.messages if self.source.prompt is None else self.source.prompt
 
     @cached_property
+    def config(self) -> AgentConfig | None:
+        """This call's own copy of the agent's definition, with the same adapter, tools and hooks; None for teams."""
+        return copy.deepcopy(self.source_config)
+
+    @cached_property
     def metadata(self) -> dict[str, MetadataValue] | None:
         """This call's own copy of the run's metadata."""
         return copy_metadata(self.source_metadata)
@@ -114,7 +121,7 @@ class RunCall:
             identity=self.identity,
             budget=self.budget,
             source=self.source,
-            config=self.config,
+            config=self.source_config,
             metadata=self.source_metadata,
             trace_ids=self.trace_ids,
         )

@@ -14,7 +14,7 @@ from .._record import record
 from ..identity import MetadataValue, copy_metadata
 from ..messages import LLMMessage, copy_messages, replace_lone_surrogates
 from ..outcome import AgentRunResult, describe_error
-from ..redaction import redact_sensitive_text
+from ..redaction import REDACTED, is_sensitive_name, redact_start
 from ._records import EvalRecord, PayloadMode, payload_text
 from ._scorer import Score, Scorer, ScorerContext
 
@@ -85,11 +85,19 @@ def record_of(scorer: Scorer, sample: Sample, verdict: Score | BaseException, mo
 
 
 def _safe(text: str) -> str:
-    return redact_sensitive_text(replace_lone_surrogates(text))[:_MAX_TEXT]
+    return redact_start(replace_lone_surrogates(text), _MAX_TEXT)
 
 
 def _details(details: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
-    return {key: _safe(value) if isinstance(value, str) else value for key, value in details.items()}
+    return {_safe(key): _safe_value(value, hide=is_sensitive_name(key)) for key, value in details.items()}
+
+
+def _safe_value(value: Any, *, hide: bool) -> Any:
+    if isinstance(value, list | tuple):
+        return [_safe_value(item, hide=hide) for item in value]
+    if isinstance(value, str):
+        return REDACTED if hide else _safe(value)
+    return value
 
 
 def _context(sample: Sample) -> ScorerContext[AgentRunResult[Any]]:

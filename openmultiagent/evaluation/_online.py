@@ -17,7 +17,7 @@ from .._spec import spec
 from ..agent import RunCall
 from ..errors import ConfigurationError
 from ._records import EvalRecord, EvalStore, PayloadMode
-from ._scorer import Scorer
+from ._scorer import Scorer, is_async
 from ._scorer import scorer as make_scorer
 
 __all__ = ["EvaluationStats", "OnlineEvaluation"]
@@ -60,6 +60,8 @@ class OnlineEvaluation:
             raise ConfigurationError("OnlineEvaluation needs a list with at least one scorer")
         scorers = tuple(item if isinstance(item, Scorer) else make_scorer(item) for item in given)
         object.__setattr__(self, "scorers", scorers)
+        if callable(self.sample) and is_async(self.sample):
+            raise ConfigurationError("OnlineEvaluation.sample must be a plain function: no run waits for its answer")
         if self.on_result is not None and not callable(self.on_result):
             raise ConfigurationError(f"OnlineEvaluation.on_result must be callable, got {shown(self.on_result)}")
         limit = self.max_evaluations_per_minute

@@ -12,10 +12,10 @@ from typing import Any, Literal, Protocol
 
 from .._record import record
 from .._shown import shown
-from ..errors import StoreError
+from ..errors import ConfigurationError, StoreError
 from ..identity import MetadataValue, RunIdentity, RunLink
 from ..messages import LLMMessage
-from ..redaction import redact_sensitive_text
+from ..redaction import LOOK_AHEAD, redact_start
 from ..usage import TokenUsage
 
 __all__ = ["EvalRecord", "EvalStore", "InMemoryEvalStore", "PayloadMode", "payload_text"]
@@ -25,6 +25,7 @@ PayloadMode = Literal["none", "redacted", "full"]
 
 _MAX_PAYLOAD = 8192
 """Characters of an input or output that are stored at most."""
+_LOOKED_AT = _MAX_PAYLOAD + 2 * LOOK_AHEAD
 
 
 def new_record_id() -> str:
@@ -113,9 +114,16 @@ class InMemoryEvalStore:
 
     Args:
         max_records: How many.
+
+    Raises:
+        ConfigurationError: The number is no whole number from 1.
     """
 
     def __init__(self, max_records: int = 10_000) -> None:
+        if type(max_records) is not int or max_records < 1:
+            raise ConfigurationError(
+                f"InMemoryEvalStore max_records must be a whole number from 1, got {shown(max_records)}"
+            )
         self._records: deque[EvalRecord] = deque(maxlen=max_records)
 
     @property
@@ -141,5 +149,24 @@ def payload_text(value: str | Sequence[LLMMessage], mode: PayloadMode) -> str | 
     """
     if mode == "none":
         return None
-    text = value if isinstance(value, str) else json.dumps([m.to_dict() for m in value], ensure_ascii=False)
-    return (redact_sensitive_text(text) if mode == "redacted" else text)[:_MAX_PAYLOAD]
+    text = value if isinstance(value, str) else _conversation_text(value)
+    return redact_start(text, _MAX_PAYLOAD) if mode == "redacted" else text[:_MAX_PAYLOAD]
+
+
+def _conversation_text(messages: Sequence[LLMMessage]) -> str:
+    """Return the JSON of a conversation, as far as any of it is looked at: images may be long, and so may it be."""
+    parts, left = [], _LOOKED_AT
+    for message in messages:
+        parts.append(json.dumps(_shortened(message.to_dict()), ensure_ascii=False))
+        left -= len(parts[-1])
+        if left < 0:
+            break
+    return f"[{', '.join(parts)}]"
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_LOOKED_AT]
+    if isinstance(value, dict):
+        return {key: _shortened(item) for key, item in value.items()}
+    return [_shortened(item) for item in value] if isinstance(value, list) else value

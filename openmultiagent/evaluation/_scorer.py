@@ -23,7 +23,7 @@ from ..messages import LLMMessage
 from ..outcome import AgentRunResult, RunStatus
 from ..usage import TokenUsage
 
-__all__ = ["Score", "Scorer", "ScorerContext", "call_beside", "scorer"]
+__all__ = ["Score", "Scorer", "ScorerContext", "call_beside", "is_async", "scorer"]
 
 R = TypeVar("R", default=AgentRunResult[Any])
 
@@ -33,7 +33,7 @@ class Score:
     """What a scorer thinks of a run.
 
     Raises:
-        ConfigurationError: The score is not a number from 0 to 1, or the cost no number from 0.
+        ConfigurationError: The score is not a number from 0 to 1, or another field not what it should be.
     """
 
     score: float
@@ -55,10 +55,18 @@ class Score:
         if not math.isfinite(self.score) or not 0 <= self.score <= 1:
             raise ConfigurationError(f"score must be a number from 0 to 1, got {shown(self.score)}")
         cost: object = self.cost
-        if cost is None:
-            return
-        if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf:
+        if isinstance(cost, bool) or not isinstance(cost, int | float | None) or not 0 <= (cost or 0) < math.inf:
             raise ConfigurationError(f"cost must be a number from 0, got {shown(cost)}")
+        for name, kind in (("passed", bool), ("reason", str), ("details", Mapping), ("usage", TokenUsage)):
+            value: object = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise ConfigurationError(f"{name} must be a {kind.__name__} or None, got {shown(value)}")
+        facts: Mapping[Any, Any] = self.details or {}
+        for key, fact in facts.items():
+            items = fact if isinstance(fact, list | tuple) else [fact]
+            if not isinstance(key, str) or not all(map(_is_flat, items)):
+                wanted = "a text, a finite number, a bool or a list of these"
+                raise ConfigurationError(f"details[{shown(key)}] must be {wanted}, got {shown(fact)}")
 
 
 @record(kw_only=True)
@@ -96,7 +104,7 @@ class Scorer:
     function: ScoreFunction
     version: str | None = None
     """Names what the scorer measures; scores of different versions are not compared."""
-    timeout: float | None = 60.0
+    timeout: float | None = 30.0
     """Seconds that one judgement may take."""
 
     async def score(self, context: ScorerContext[AgentRunResult[Any]]) -> Score:
@@ -133,7 +141,7 @@ def scorer(function: ScoreFunction, /) -> Scorer: ...
 
 @overload
 def scorer(
-    *, name: str | None = None, version: str | None = None, timeout: float | None = 60.0
+    *, name: str | None = None, version: str | None = None, timeout: float | None = 30.0
 ) -> Callable[[ScoreFunction], Scorer]: ...
 
 
@@ -143,7 +151,7 @@ def scorer(
     *,
     name: str | None = None,
     version: str | None = None,
-    timeout: float | None = 60.0,
+    timeout: float | None = 30.0,
 ) -> Scorer | Callable[[ScoreFunction], Scorer]:
     """Turn a function ``(context) -> Score | float | bool``, plain or async, into a scorer.
 
@@ -179,7 +187,7 @@ async def call_beside(function: Callable[[Any], object], argument: object) -> ob
         function: Takes one argument; what it returns is awaited if it can be.
         argument: The argument.
     """
-    if _is_async(function):
+    if is_async(function):
         returned = function(argument)
     else:
         # In a tuple: trio refuses a thread that returns a coroutine, which a function that looks plain may do.
@@ -187,7 +195,16 @@ async def call_beside(function: Callable[[Any], object], argument: object) -> ob
     return await returned if inspect.isawaitable(returned) else returned
 
 
-def _is_async(function: Callable[..., object]) -> bool:
+def _is_flat(value: object) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Say whether a function is a coroutine function, or an object that is called like one.
+
+    Args:
+        function: What a user gave.
+    """
     while isinstance(function, functools.partial):
         function = function.func
     call = getattr(function, "__call__", None)  # noqa: B004 - its kind matters, not whether it is callable

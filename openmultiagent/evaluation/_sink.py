@@ -14,7 +14,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -190,7 +190,7 @@ class EvaluationSink:
         if not callable(sample):
             return sample >= 1 or (sample > 0 and random.random() < sample)  # noqa: S311 - a share, no secret
         try:
-            return sample(call.fork()) is True
+            return _answered(sample(call.fork())) is True
         except Exception as error:  # noqa: BLE001 - isolation boundary: a sampler cannot fail a run
             self._count_failure("evaluation_sampler_failed", call.identity.run_id, error)
             return False
@@ -311,7 +311,8 @@ class EvaluationSink:
         assert self._config is not None  # noqa: S101 - nothing is queued without a config
         if self._config.store is None:
             return True
-        error = await _attempt(partial(self._config.store.append, records))
+        given = records if self._config.on_result is None else copy.deepcopy(records)  # the store may do what it likes
+        error = await _attempt(partial(self._config.store.append, given))
         if error is None:
             return True
         with self._lock:
@@ -334,6 +335,13 @@ class EvaluationSink:
             self._stats.failed += 1
         fields = {} if scorer is None else {"scorer": scorer}
         self._warnings.warning(event, reason="", run_id=run_id, error=describe_error(error), **fields)
+
+
+def _answered(answer: object) -> object:
+    if isinstance(answer, Coroutine):
+        answer.close()  # dropped unclosed, it would warn that it was never awaited
+        raise RunError("the sampler returned a coroutine: it must be a plain function")
+    return answer
 
 
 async def _attempt(work: Callable[[], Awaitable[object]]) -> BaseException | None:

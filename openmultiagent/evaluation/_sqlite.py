@@ -76,11 +76,12 @@ class SQLiteEvalStore:
     def __init__(
         self, path: str | os.PathLike[str], *, max_records: int | None = None, max_age: float | None = None
     ) -> None:
-        for name, limit in (("max_records", max_records), ("max_age", max_age)):
-            if limit is not None and (type(limit) not in (int, float) or not limit > 0):
-                raise ConfigurationError(
-                    f"SQLiteEvalStore {name} must be a positive number or None, got {shown(limit)}"
-                )
+        if max_records is not None and (type(max_records) is not int or max_records < 1):
+            raise ConfigurationError(
+                f"SQLiteEvalStore max_records must be a whole number from 1 or None, got {shown(max_records)}"
+            )
+        if max_age is not None and (type(max_age) not in (int, float) or not max_age > 0):
+            raise ConfigurationError(f"SQLiteEvalStore max_age must be a positive number or None, got {shown(max_age)}")
         self._file = SQLiteFile(path, _KIND)
         self._max_records = max_records
         self._max_age = max_age
@@ -125,7 +126,7 @@ class SQLiteEvalStore:
             cursor: From the page before; the other arguments have to be the same as for that.
 
         Raises:
-            ConfigurationError: The limit or the cursor makes no sense.
+            ConfigurationError: The limit or the cursor makes no sense, or a time has no zone.
             StoreError: The file cannot be read, or is no such store.
         """
         if type(limit) is not int or not 1 <= limit <= _MAX_LIMIT:
@@ -135,8 +136,8 @@ class SQLiteEvalStore:
             ("scorer = ?", scorer),
             ("status = ?", status),
             ("passed = ?", None if passed is None else int(passed)),
-            ("timestamp >= ?", None if since is None else since.timestamp()),
-            ("timestamp < ?", None if until is None else until.timestamp()),
+            ("timestamp >= ?", _seconds("since", since)),
+            ("timestamp < ?", _seconds("until", until)),
             ("seq < ?" if newest_first else "seq > ?", _position(cursor)),
         ]
         conditions = [(text, value) for text, value in wanted if value is not None]
@@ -207,6 +208,14 @@ def _record(data: str) -> EvalRecord:
         return EvalRecord.from_dict(json.loads(data))
     except ValueError as error:
         raise StoreError(f"a stored evaluation record is broken: {error}") from error
+
+
+def _seconds(name: str, time: datetime | None) -> float | None:
+    if time is None:
+        return None
+    if getattr(time, "tzinfo", None) is None:
+        raise ConfigurationError(f"{name} must be a time with a zone, such as datetime.now(UTC), got {shown(time)}")
+    return time.timestamp()
 
 
 def _position(cursor: str | None) -> int | None:

@@ -281,8 +281,11 @@ class OpenMultiAgent(TeamEntry):
 
         Args:
             run_id: Only those of the run with this id, which need not have begun; it ends with that run's last event.
+
+        Raises:
+            ConfigurationError: No run can have this id.
         """
-        return self._machinery.progress.stream(run_id)
+        return self._machinery.progress.stream(None if run_id is None else validate_run_id(run_id))
 
     def get_status(self) -> OrchestratorStatus:
         """Return what the orchestrator is doing, and has done, at this moment; from any thread."""

@@ -146,7 +146,7 @@ class InnerRuns:
         # A hook may have emptied the output, and a filter the turn: then what was said before is not meant either.
         is_silent = result.success and not result.output.strip() and result.stop_reason in ("end_turn", "max_turns")
         if is_silent and config.after_run is None:
-            return result.replace(output=_last_text(result.messages))
+            return result.replace(output=_last_text(result.messages) or result.output)
         return result
 
     def environment(

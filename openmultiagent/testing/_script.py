@@ -24,6 +24,7 @@ from ..messages import (
     ToolResultBlock,
     ToolUseBlock,
     copy_blocks,
+    replace_lone_surrogates,
 )
 from ..usage import TokenUsage
 
@@ -181,7 +182,7 @@ def answer_of(script: Scripted, *, id: str, model: str) -> LLMResponse:  # noqa:
     if isinstance(content, LLMResponse):
         answer = replace(content, content=copy_blocks(content.content))
     else:
-        blocks: list[ContentBlock] = [TextBlock.new(content)] if isinstance(content, str) else copy_blocks(content)
+        blocks: list[ContentBlock] = _text(content) if isinstance(content, str) else copy_blocks(content)
         stop_reason = "tool_use" if any(isinstance(block, ToolUseBlock) for block in blocks) else "end_turn"
         answer = LLMResponse(blocks, id=id, model=model, stop_reason=stop_reason)
     return replace(
@@ -189,6 +190,10 @@ def answer_of(script: Scripted, *, id: str, model: str) -> LLMResponse:  # noqa:
         usage=answer.usage if script.usage is None else script.usage,
         stop_reason=answer.stop_reason if script.stop_reason is None else script.stop_reason,
     )
+
+
+def _text(text: str) -> list[ContentBlock]:
+    return [TextBlock.new(replace_lone_surrogates(text))]  # as built-in adapters do with what a model writes
 
 
 def pieces_of(answer: LLMResponse, chunk_size: int) -> Iterator[StreamEvent]:

@@ -23,7 +23,7 @@ from ._admission import CallCaps, CallLine
 from ._call import ToolCall
 from ._context import ToolContext
 from ._gate import GateFault, ToolDecision, ToolGate, ask_gate, refusal, with_decision
-from ._isolation import run_isolated
+from ._isolation import failure_fields, run_isolated
 from ._registry import ToolRegistry
 from ._result import ToolResult, as_tool_result, describe_error, error_result, issue_lines
 from ._tool import Tool, check_seconds, check_whole
@@ -248,5 +248,5 @@ def _log_failure(failure: BaseException, context: ToolContext) -> None:
         agent=context.agent,
         run_id=context.run_id,
         tool_call_id=context.tool_call_id,
-        exc_info=failure,
+        **failure_fields(failure),
     )

@@ -21,7 +21,7 @@ from .._shown import shown
 from ..identity import copy_metadata
 from ._call import copy_json
 from ._context import ToolContext
-from ._isolation import run_isolated
+from ._isolation import failure_fields, run_isolated
 from ._result import ToolResult, describe_error
 from ._tool import Tool
 
@@ -155,7 +155,7 @@ async def ask_gate(gate: ToolGate, tool: Tool, value: Any, context: ToolContext)
         agent=context.agent,
         run_id=context.run_id,
         tool_call_id=context.tool_call_id,
-        exc_info=failure,
+        **failure_fields(failure),
     )
     what = describe_error(failure) if isinstance(failure, Exception) else "a cancellation of its own"
     raise GateFault(f'Tool "{tool.name}" was not run: on_tool_call hook threw {what}')

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import anyio
 
 from .._deadlines import loop_clock
+from ..outcome import describe_error
+from ..redaction import redact_start
 
-__all__ = ["Outcome", "run_isolated"]
+__all__ = ["Outcome", "failure_fields", "run_isolated"]
+
+_MAX_TRACEBACK = 16_384
+"""Characters of a traceback in a log line."""
 
 
 @dataclass(slots=True)
@@ -65,6 +71,20 @@ async def run_isolated(operation: Callable[[], Awaitable[object]], *, seconds: f
     if scope.cancelled_caught or (failure is not None and scope.cancel_called):
         return Outcome(timed_out=True)
     return Outcome(value, failure)
+
+
+def failure_fields(failure: BaseException | None) -> dict[str, str]:
+    """Return what a log line says of a failure: the error, and where it was raised, both redacted.
+
+    A logger's own rendering of an exception would show its text, and those of its causes, as they are.
+
+    Args:
+        failure: What was raised, if anything.
+    """
+    if failure is None:
+        return {}
+    frames = "".join(traceback.format_tb(failure.__traceback__))
+    return {"error": describe_error(failure), "traceback": redact_start(frames, _MAX_TRACEBACK)}
 
 
 class _Caller:

@@ -38,7 +38,7 @@ from ..messages import (
     summarize_tool_result,
 )
 from ..outcome import AgentRunResult
-from ..redaction import REDACTED, is_sensitive_name, redact_sensitive_text
+from ..redaction import LOOK_AHEAD, REDACTED, is_sensitive_name, redact_sensitive_text
 from ..tools import ToolCall, ToolResult, record_output
 from . import _names as names
 
@@ -49,8 +49,6 @@ T = TypeVar("T")
 _log = get_logger(__name__)
 
 _CUT = "…"
-_MARGIN = 1024
-"""Characters that are looked at beyond a cut and then dropped, so that a secret across it is seen as a whole."""
 _MAX_DEPTH = 100
 """As deep as messages may be nested."""
 _PART = 64
@@ -115,13 +113,11 @@ class ContentCapture:
             subject: Its argument.
         """
         try:
-            attributes = make(subject)
+            span.set_attributes(make(subject))
         except Exception as error:  # noqa: BLE001 - isolation boundary: a user's mask, and blocks of anybody's adapter
             if not self._has_failed:  # once is enough: it will go on like this
                 self._has_failed = True
                 _log.warning("trace_content_failed", error=type(error).__name__)
-            return
-        span.set_attributes(attributes)
 
     def of_run(self, call: RunCall) -> dict[str, Any]:
         """Return what a run was asked.
@@ -131,7 +127,7 @@ class ContentCapture:
         """
         source = call.source
         messages = source.messages if source.prompt is None else [LLMMessage.user(source.prompt)]
-        return self._input(messages, None if call.config is None else call.config.system_prompt)
+        return self._input(messages, None if call.source_config is None else call.source_config.system_prompt)
 
     def of_result(self, result: Any) -> dict[str, Any]:
         """Return the last answer of a run.
@@ -150,7 +146,15 @@ class ContentCapture:
         Args:
             call: The model call.
         """
-        return self._input(call.source, call.source_options.system_prompt)
+        options = call.source_options
+        attributes = self._input(call.source, options.system_prompt)
+        if options.tools:
+            tools = [
+                {"type": "function", "name": t.name, "description": t.description, "parameters": t.input_schema}
+                for t in options.tools
+            ]
+            attributes.update(_attribute(names.TOOL_DEFINITIONS, self._fitting(lambda room: room.data(tools))))
+        return attributes
 
     def of_response(self, response: LLMResponse) -> dict[str, Any]:
         """Return what a model answered.
@@ -189,7 +193,7 @@ class ContentCapture:
             limit: The most characters.
         """
         policy = self._policy
-        window = replace_lone_surrogates(text[: limit + _MARGIN])
+        window = replace_lone_surrogates(text[: limit + LOOK_AHEAD])
         cut = len(window) < len(text)
         if policy.capture == "redacted":
             window = redact_sensitive_text(window)
@@ -200,7 +204,7 @@ class ContentCapture:
             if not isinstance(window, str):
                 raise TypeError("the mask of a TraceContent must return a str")
             window = replace_lone_surrogates(window)
-        return _cut(window[: max(0, len(window) - _MARGIN)] + _CUT if cut else window, limit)
+        return _cut(window[: max(0, len(window) - LOOK_AHEAD)] + _CUT if cut else window, limit)
 
     def _input(self, messages: Sequence[LLMMessage], system_prompt: str | None) -> dict[str, Any]:
         attributes: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from typing import Any
 from opentelemetry import metrics
 from opentelemetry.metrics import Histogram, MeterProvider, NoOpHistogram, NoOpMeterProvider
 
+from .._log import get_logger
 from .._version import __version__
 from ..adapters import LLMResponse, ModelCall, ModelNext
 from ..agent import RunCall, RunNext
@@ -24,6 +25,8 @@ from ._first_chunk import FirstChunk
 from ._providers import global_meter_provider
 
 __all__ = ["Metrics"]
+
+_log = get_logger(__name__)
 
 _SECONDS = tuple(0.01 * 2**power for power in range(14))
 """Bucket boundaries of durations, as the conventions advise: 10 ms to 82 s."""
@@ -54,7 +57,11 @@ class Metrics:
             provider = self._real_provider()
             if provider is None:
                 return False
-            self._instruments = _Instruments(provider)
+            try:
+                self._instruments = _Instruments(provider)
+            except Exception as error:  # noqa: BLE001 - isolation boundary: the application's provider
+                _log.error("metrics_failed", error=type(error).__name__)
+                self._instruments = _Instruments(NoOpMeterProvider())
         return not isinstance(self._instruments.duration, NoOpHistogram)
 
     def _real_provider(self) -> MeterProvider | None:
@@ -72,7 +79,7 @@ class Metrics:
             call_next: The rest of the run.
         """
         attributes = {names.OPERATION_NAME: "invoke_agent" if call.kind == "agent" else "invoke_workflow"}
-        config = call.config
+        config = call.source_config
         if config is not None:
             provider = config.provider if config.adapter is None else config.adapter.name
             if provider is not None:
@@ -104,11 +111,12 @@ class Metrics:
             if response.model:
                 attributes[names.RESPONSE_MODEL] = response.model
             if clock is not None and clock.seconds is not None:
-                instruments.first_chunk.record(clock.seconds, attributes)
+                instruments.record(instruments.first_chunk, clock.seconds, attributes)
             usage = response.usage
             if usage is not None and not usage.unknown_calls:  # an unknown count is not zero
-                instruments.tokens.record(usage.input_tokens, {**attributes, names.TOKEN_TYPE: "input"})
-                instruments.tokens.record(usage.output_tokens, {**attributes, names.TOKEN_TYPE: "output"})
+                tokens = instruments.tokens
+                instruments.record(tokens, usage.input_tokens, {**attributes, names.TOKEN_TYPE: "input"})
+                instruments.record(tokens, usage.output_tokens, {**attributes, names.TOKEN_TYPE: "output"})
             return response
 
     async def execute_tool(self, call: ToolCall, call_next: ToolNext) -> ToolResult:
@@ -147,6 +155,22 @@ class _Instruments:
             description="Time from a streamed model call to the first piece of its answer.",
             explicit_bucket_boundaries_advisory=_SECONDS,
         )
+        self._has_failed = False
+
+    def record(self, histogram: Histogram, value: float, attributes: Attributes) -> None:
+        """Record a value; never raises.
+
+        Args:
+            histogram: One of these.
+            value: What was measured.
+            attributes: Of what.
+        """
+        try:
+            histogram.record(value, attributes)
+        except Exception as error:  # noqa: BLE001 - isolation boundary: the application's provider, views and reservoirs
+            if not self._has_failed:  # it will go on like this
+                self._has_failed = True
+                _log.error("metrics_failed", error=type(error).__name__)
 
 
 class _Operation:
@@ -166,7 +190,8 @@ class _Operation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is not None:
             self._attributes[names.ERROR_TYPE] = kind.__name__ if issubclass(kind, Exception) else "cancelled"
-        self._instruments.duration.record(time.perf_counter() - self._started, self._attributes)
+        seconds = time.perf_counter() - self._started
+        self._instruments.record(self._instruments.duration, seconds, self._attributes)
 
 
 def _belongs_to_api(provider: MeterProvider) -> bool:

@@ -43,6 +43,7 @@ OUTPUT_TYPE = "gen_ai.output.type"
 INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
+TOOL_DEFINITIONS = "gen_ai.tool.definitions"
 TOOL_CALL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_CALL_RESULT = "gen_ai.tool.call.result"
 ERROR_TYPE = "error.type"
@@ -84,6 +85,7 @@ PROVIDER_NAMES = {
     "bedrock": "aws.bedrock",
     "gemini": "gcp.gemini",
     "grok": "x_ai",
+    "mistral": "mistral_ai",
 }
 """Registry names of the conventions that differ from the provider's key here."""
 

@@ -8,8 +8,9 @@ application's ``TraceContent`` says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Token
+from functools import partial
 from typing import Any, NamedTuple
 
 from opentelemetry import trace
@@ -148,12 +149,12 @@ class Tracing:
             if span.is_recording():
                 context = span.get_span_context()
                 call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
-                span.set_attributes(_run_attributes(call))
+                self._write(span.set_attributes, _run_attributes(call))
                 if self._content is not None:
                     self._content.record(span, self._content.of_run, call)
             result = await call_next()
             if span.is_recording():
-                _end_run(span, result)
+                self._write(_end_run, span, result)
                 if self._content is not None:
                     self._content.record(span, self._content.of_result, result)
             return result
@@ -168,15 +169,16 @@ class Tracing:
         with self._span(f"chat {call.source_options.model}", SpanKind.CLIENT) as span:
             clock = None
             if span.is_recording():
-                span.set_attributes(_request_attributes(call))
+                self._write(span.set_attributes, _request_attributes(call))
                 if self._content is not None:
                     self._content.record(span, self._content.of_request, call)
                 call.sink = clock = FirstChunk.around(call.sink)
             response = await call_next(call)
             if span.is_recording():
-                span.set_attributes(_response_attributes(response))
+                self._write(span.set_attributes, _response_attributes(response))
                 if clock is not None and clock.seconds is not None:
-                    span.set_attributes({names.REQUEST_STREAM: True, names.TIME_TO_FIRST_CHUNK: clock.seconds})
+                    streamed = {names.REQUEST_STREAM: True, names.TIME_TO_FIRST_CHUNK: clock.seconds}
+                    self._write(span.set_attributes, streamed)
                 if self._content is not None:
                     self._content.record(span, self._content.of_response, response)
             return response
@@ -190,14 +192,13 @@ class Tracing:
         """
         with self._span(f"execute_tool {call.tool_name}", SpanKind.INTERNAL) as span:
             if span.is_recording():
-                span.set_attributes(_tool_attributes(call))
+                self._write(span.set_attributes, _tool_attributes(call))
                 if self._content is not None:
                     self._content.record(span, self._content.of_tool_call, call)
             result = await call_next(call)
             if span.is_recording():
                 if result.is_error:
-                    span.set_attribute(names.ERROR_TYPE, TOOL_ERROR)
-                    span.set_status(Status(StatusCode.ERROR))
+                    self._write(_mark_tool_error, span)
                 if self._content is not None:
                     self._content.record(span, self._content.of_tool_result, result)
             return result
@@ -212,7 +213,7 @@ class Tracing:
             return OpenSpan(trace.INVALID_SPAN, self)
         opened = self._span(f"execute_task {task.title}", SpanKind.INTERNAL, dependency_links(task.depends_on))
         if opened.span.is_recording():
-            opened.span.set_attributes(task_attributes(task))
+            self._write(opened.span.set_attributes, task_attributes(task))
         return opened
 
     def end_task(self, span: Span, result: AgentRunResult[Any], *, retries: int) -> None:
@@ -224,7 +225,7 @@ class Tracing:
             retries: How often it was tried again.
         """
         if span.is_recording():
-            end_task(span, result, retries=retries)
+            self._write(partial(end_task, retries=retries), span, result)
 
     def plan(self, run_id: str, tasks: int) -> OpenSpan:
         """Return the span ``prepare_plan`` around the checks and the approval of a plan.
@@ -237,7 +238,7 @@ class Tracing:
             return OpenSpan(trace.INVALID_SPAN, self)
         opened = self._span("prepare_plan", SpanKind.INTERNAL)
         if opened.span.is_recording():
-            opened.span.set_attributes(plan_attributes(run_id, tasks))
+            self._write(opened.span.set_attributes, plan_attributes(run_id, tasks))
         return opened
 
     def end_plan(self, span: Span, *, approved: bool) -> None:
@@ -248,7 +249,7 @@ class Tracing:
             approved: Whether it may.
         """
         if span.is_recording():
-            span.set_attribute(names.PLAN_APPROVED, approved)
+            self._write(span.set_attribute, names.PLAN_APPROVED, approved)
 
     def profile(self, run_id: str, threshold: float) -> OpenSpan:
         """Return the span ``profile_execution_route`` around the profiling of a goal.
@@ -261,7 +262,7 @@ class Tracing:
             return OpenSpan(trace.INVALID_SPAN, self)
         opened = self._span("profile_execution_route", SpanKind.INTERNAL)
         if opened.span.is_recording():
-            opened.span.set_attributes(profile_attributes(run_id, threshold))
+            self._write(opened.span.set_attributes, profile_attributes(run_id, threshold))
         return opened
 
     def end_profile(self, span: Span, **known: Unpack[ProfileOutcome]) -> None:
@@ -272,7 +273,7 @@ class Tracing:
             known: What came of it.
         """
         if span.is_recording():
-            end_profile(span, **known)
+            self._write(partial(end_profile, **known), span)
 
     def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> OpenSpan:
         try:
@@ -283,6 +284,13 @@ class Tracing:
             self.tell(error)
             span = trace.INVALID_SPAN
         return OpenSpan(span, self)
+
+    def _write(self, write: Callable[..., object], *arguments: Any) -> None:
+        """Put something on a span; where that fails, the span stays without it."""
+        try:
+            write(*arguments)
+        except Exception as error:  # noqa: BLE001 - isolation boundary: the application's tracer
+            self.tell(error)
 
     def tell(self, error: Exception) -> None:
         """Log the first failure of what the tracer provider is made of.
@@ -315,15 +323,22 @@ class OpenSpan:
         if self._token is not None:
             detach(self._token)
         try:
-            if kind is not None and span.is_recording():
-                _mark_failed(span, kind)
-            span.end()
+            try:
+                if kind is not None and span.is_recording():
+                    _mark_failed(span, kind)
+            finally:
+                span.end()
         except Exception as failure:  # noqa: BLE001 - isolation boundary: the application's processors
             self._owner.tell(failure)
 
 
 def _makes_spans(provider: TracerProvider | None) -> bool:
     return provider is not None and not isinstance(provider, (ProxyTracerProvider, NoOpTracerProvider))
+
+
+def _mark_tool_error(span: Span) -> None:
+    span.set_attribute(names.ERROR_TYPE, TOOL_ERROR)
+    span.set_status(Status(StatusCode.ERROR))
 
 
 def _mark_failed(span: Span, kind: type[BaseException]) -> None:
@@ -355,7 +370,7 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
         names.RUN_ID: call.identity.run_id,
         names.RUN_ATTEMPT: call.identity.attempt,
     }
-    config = call.config
+    config = call.source_config
     if config is not None:
         if config.description is not None:
             attributes[names.AGENT_DESCRIPTION] = config.description

@@ -50,8 +50,8 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
     "orchestrator._steps": {"run_around"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
-    "_failures": {"_attribute", "_text"},  # foreign exceptions describe themselves
-    "outcome": {"can_pickle"},  # foreign exceptions pickle themselves
+    "_failures": {"attribute_of", "error_text"},  # foreign exceptions describe themselves
+    "outcome": {"_copy_answer", "can_pickle"},  # foreign exceptions, and the application's answers
     "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
     "team._handlers": {"Handlers.tell"},  # users' functions
     "tasks._payloads": {"canonical_json"},  # the types of structured answers write themselves
@@ -66,7 +66,12 @@ CATCH_ALL: dict[str, set[str]] = {
     "tools._schema": {"function_body", "type_schema", "_hints", "_no_schema"},  # the hooks of users' types
     "tools._tool": {"_output_adapter"},  # the hooks of users' types
     "tracing._content": {"ContentCapture.record"},  # users' masks, and blocks of anybody's adapter
-    "tracing._spans": {"Tracing._span", "OpenSpan.__exit__"},  # the application's samplers and processors
+    "tracing._metrics": {"Metrics.is_active", "_Instruments.record"},  # the application's meter provider
+    "tracing._spans": {  # the application's tracers, samplers and processors
+        "Tracing._span",
+        "Tracing._write",
+        "OpenSpan.__exit__",
+    },
 }
 """The isolation boundaries: functions that may catch everything, since they call what is not ours."""
 

@@ -1,12 +1,14 @@
 """Scorers and online evaluation."""
 
 import functools
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import pytest
 
-from openmultiagent import ConfigurationError, LLMMessage, OpenMultiAgent, RunCall
+from openmultiagent import ConfigurationError, ImageBlock, LLMMessage, OpenMultiAgent, RunCall, TextBlock
 from openmultiagent.evaluation import (
     EvalRecord,
     InMemoryEvalStore,
@@ -16,6 +18,7 @@ from openmultiagent.evaluation import (
     ScorerContext,
     scorer,
 )
+from openmultiagent.evaluation._records import payload_text
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 
@@ -101,6 +104,31 @@ def test_a_score_is_a_number_from_0_to_1(score: Any) -> None:
         Score(score)
 
 
+@proves("OBS-20")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"passed": "yes"},
+        {"passed": 1},
+        {"reason": 5},
+        {"usage": 5},
+        {"details": ["a"]},
+        {"details": {1: "a"}},
+        {"details": {"a": object()}},
+        {"details": {"a": {"b": 1}}},
+        {"details": {"a": float("nan")}},
+        {"details": {"a": ["x", None]}},
+    ],
+)
+async def test_the_rest_of_a_score_is_what_it_says(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        Score(0.5, **wrong)
+    oma, store = judged_by(lambda context: Score(0.5, **wrong), plain)
+    await oma.run_agent({"name": "x"}, "q")
+    assert await oma.evaluation.flush()
+    assert [record.status for record in store.records] == ["scorer_error", "scored"]
+
+
 @proves("OBS-23")
 @pytest.mark.parametrize("returned", [2, -1, float("nan"), "good", None])
 async def test_nonsense_is_no_score(returned: Any) -> None:
@@ -133,6 +161,14 @@ async def test_a_failing_scorer_is_an_error_without_secrets() -> None:
     assert "took longer than 0.02s" in second.error
 
 
+async def always(call: RunCall) -> bool:
+    return True
+
+
+def returned(function: Any, call: RunCall) -> Any:
+    return function(call)
+
+
 @proves("OBS-21")
 async def test_sampling_is_decided_before_the_outcome() -> None:
     seen: list[str] = []
@@ -151,7 +187,7 @@ async def test_sampling_is_decided_before_the_outcome() -> None:
 
 
 @proves("OBS-21")
-@pytest.mark.parametrize("sampler", [lambda call: 1, lambda call: 1 / 0])
+@pytest.mark.parametrize("sampler", [lambda call: 1, lambda call: 1 / 0, functools.partial(returned, always)])
 async def test_a_sampler_must_say_true(sampler: Any) -> None:
     oma, store = judged_by(plain, sample=sampler)
     assert (await oma.run_agent({"name": "x"}, "q")).success
@@ -262,6 +298,25 @@ async def test_records_hold_what_the_mode_says(mode: Any) -> None:
 
 
 @proves("OBS-25")
+async def test_of_a_long_conversation_the_beginning_is_stored_and_the_rest_not_looked_at() -> None:
+    class Counted(Sequence[LLMMessage]):
+        read = 0
+
+        def __len__(self) -> int:
+            return 1000
+
+        def __getitem__(self, index: Any) -> Any:
+            self.read += 1
+            return messages[index]
+
+    image = ImageBlock.from_base64("QUJD" * 100_000, "image/png")
+    messages = [LLMMessage.new("user", [TextBlock.new("see"), image])] * 1000
+    counted = Counted()
+    assert payload_text(counted, "full") == json.dumps([m.to_dict() for m in messages[:2]])[:8192]
+    assert counted.read < 3
+
+
+@proves("OBS-25")
 async def test_reasons_are_redacted_and_records_are_plain() -> None:
     oma, store = judged_by(lambda context: Score(1.0, reason=f"because {SECRET} " + "x" * 5000, details={"n": 1}))
     await oma.run_agent({"name": "x"}, "q", metadata={"tenant": "acme"})
@@ -335,6 +390,7 @@ async def test_after_the_end_runs_are_dropped() -> None:
         {"scorers": [plain], "sample": 1.5},
         {"scorers": [plain], "sample": -1},
         {"scorers": [plain], "sample": "all"},
+        {"scorers": [plain], "sample": always},
         {"scorers": [plain], "store_payloads": "some"},
         {"scorers": [plain], "max_queue": 0},
         {"scorers": [plain], "rate": 1},
@@ -370,3 +426,10 @@ async def test_the_store_in_memory_keeps_the_newest() -> None:
     await full.evaluation.flush()
     assert [record.identity.run_id for record in store.records] == ["r1", "r2"]
     await full.aclose()
+
+
+@proves("OBS-29")
+@pytest.mark.parametrize("size", [0, -1, 1.5, None])
+def test_a_store_of_no_size_is_refused(size: Any) -> None:
+    with pytest.raises(ConfigurationError, match="max_records"):
+        InMemoryEvalStore(size)

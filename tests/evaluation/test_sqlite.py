@@ -180,7 +180,16 @@ async def test_pages_have_everything_once_also_while_more_is_stored(path: Path, 
 
 
 @proves("OBS-70")
-@pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": 1001}, {"cursor": "page two"}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"limit": 0},
+        {"limit": 1001},
+        {"cursor": "page two"},
+        {"since": datetime(2026, 1, 1)},  # noqa: DTZ001 - a time without a zone is what is refused
+        {"until": datetime(2026, 1, 1)},  # noqa: DTZ001 - the same
+    ],
+)
 async def test_a_query_that_makes_no_sense_is_refused(path: Path, arguments: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         await SQLiteEvalStore(path).query(**arguments)
@@ -210,7 +219,10 @@ async def test_what_is_too_old_is_deleted(path: Path) -> None:
 
 
 @proves("OBS-71")
-@pytest.mark.parametrize("limits", [{"max_records": 0}, {"max_records": -1}, {"max_age": 0}, {"max_age": float("nan")}])
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_records": 0}, {"max_records": -1}, {"max_records": 2.5}, {"max_age": 0}, {"max_age": float("nan")}],
+)
 def test_limits_that_make_no_sense_are_refused(path: Path, limits: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         SQLiteEvalStore(path, **limits)

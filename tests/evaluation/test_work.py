@@ -1,7 +1,9 @@
 """How runs are judged: limits, workers, callbacks, and what none of them can break."""
 
 import asyncio
+import copy
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -183,17 +185,25 @@ async def test_as_many_runs_as_allowed_are_judged_at_the_same_time(inside: bool)
 @pytest.mark.parametrize("kind", ["plain", "async"])
 async def test_results_are_told_when_they_are_stored(kind: str) -> None:
     told: list[EvalRecord] = []
+    metadata: list[Any] = []
 
     def note(record: EvalRecord) -> None:
         assert record in store.records
         told.append(record)
         assert record.metadata is not None
+        metadata.append(dict(record.metadata))
         record.metadata["poison"] = True
 
     async def note_async(record: EvalRecord) -> None:
         note(record)
 
-    store = InMemoryEvalStore()
+    class Spoiling(InMemoryEvalStore):
+        async def append(self, records: Sequence[EvalRecord]) -> None:
+            await super().append(copy.deepcopy(records))
+            for record in records:
+                record.metadata.clear()  # type: ignore[union-attr]
+
+    store = Spoiling()
     oma = OpenMultiAgent(
         default_adapter=ScriptedAdapter(["ok"]),
         evaluation=OnlineEvaluation([plain, plain], store=store, on_result=note if kind == "plain" else note_async),
@@ -201,7 +211,7 @@ async def test_results_are_told_when_they_are_stored(kind: str) -> None:
     await oma.run_agent({"name": "x"}, "q", metadata={"a": 1})
     await oma.evaluation.flush()
     assert [record.id for record in told] == [record.id for record in store.records]
-    assert [record.metadata for record in store.records] == [{"a": 1}] * 2
+    assert [record.metadata for record in store.records] == [{"a": 1}] * 2 == metadata
 
 
 @proves("OBS-63")
@@ -281,7 +291,16 @@ async def test_a_cancellation_that_comes_from_inside_is_a_failure() -> None:
 
 @proves("OBS-25")
 async def test_details_are_redacted_too() -> None:
-    oma, store = judged_by(lambda context: Score(1.0, details={"why": f"{SECRET} {'x' * 5000}", "n": 1}))
+    text = f"{SECRET} {'x' * 5000}"
+    made: Any = {
+        "why": text,
+        "n": 1,
+        "all": ("short", text),
+        "password": "hunter2",
+        "secret_found": True,
+        SECRET: "key",
+    }
+    oma, store = judged_by(lambda context: Score(1.0, details=made))
     await run(oma)
     await oma.evaluation.flush()
     details = store.records[0].details
@@ -289,7 +308,15 @@ async def test_details_are_redacted_too() -> None:
     assert details["n"] == 1
     assert isinstance(details["why"], str)
     assert SECRET not in details["why"]
-    assert len(details["why"]) == 1024
+    assert len(details["why"]) <= 1024
+    assert details == {
+        "why": details["why"],
+        "n": 1,
+        "all": ["short", details["why"]],
+        "password": "[redacted]",
+        "secret_found": True,
+        "[redacted]": "key",
+    }
 
 
 @proves("OBS-65")

@@ -1,6 +1,7 @@
 """Progress events, budgets and run middleware around a run."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -399,3 +400,61 @@ async def test_a_run_middleware_that_is_cancelled_by_what_it_uses() -> None:
         {"name": "x"}, "q"
     )
     assert "a run middleware was cancelled by something that it uses" in result.output
+
+
+class Empty:
+    """Looks like nothing, and does something all the same."""
+
+    def __init__(self, function: Any = lambda *_: None) -> None:
+        self.function = function
+        self.calls = 0
+
+    def __len__(self) -> int:
+        return 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.calls += 1
+        return self.function(*arguments)
+
+
+class EmptyStore:
+    def __init__(self) -> None:
+        self.stored: list[Any] = []
+
+    def __bool__(self) -> bool:
+        return False
+
+    async def append(self, records: Sequence[Any]) -> None:
+        self.stored += records
+
+
+@proves("ORC-15")
+async def test_what_looks_like_nothing_is_asked_and_told_all_the_same() -> None:
+    look = tool(name="look")(lambda: "rain")
+    usage = TokenUsage(input_tokens=1, output_tokens=1)
+    answers = [
+        LLMResponse([ToolUseBlock.new("1", "look", {})], usage=usage),
+        LLMResponse([TextBlock.new("x")], usage=usage),
+    ]
+    told, listener, told_result, gate = Empty(), Empty(), Empty(), Empty(lambda *_: True)
+    around_run, price = Empty(lambda call, call_next: call_next()), Empty(lambda *_: 0.0)
+    around_call, around_tool = (Empty(lambda call, call_next: call_next(call)) for _ in range(2))
+    before, after, judge, store = Empty(), Empty(), Empty(lambda context: 1.0), EmptyStore()
+    oma = OpenMultiAgent(
+        on_progress=told,
+        listeners=[listener],
+        middleware=[around_run],
+        model_middleware=[around_call],
+        tool_middleware=[around_tool],
+        estimate_cost=price,
+        evaluation=OnlineEvaluation([judge], store=store, on_result=told_result, sample=Empty(lambda call: True)),
+    )
+    agent = AgentConfig(
+        "x", adapter=ScriptedAdapter(answers), tools=[look], before_run=before, after_run=after, on_tool_call=gate
+    )
+    assert (await oma.run_agent(agent, "q")).output == "x"
+    assert await oma.evaluation.flush()
+    once = (around_run, around_tool, before, after, gate, judge, told_result)
+    assert [each.calls for each in once] == [1] * len(once)
+    assert [each.calls for each in (told, listener, around_call, price)] == [2, 2, 2, 2]
+    assert len(store.stored) == 1

@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 from structlog.testing import capture_logs
 
-from openmultiagent import Event, OpenMultiAgent
+from openmultiagent import ConfigurationError, Event, OpenMultiAgent
 from openmultiagent import events as events_module
 from openmultiagent.adapters import LLMChatOptions
 from openmultiagent.orchestrator import EventStream, _progress
@@ -288,6 +288,13 @@ async def test_after_the_end_there_are_no_events_until_the_orchestrator_is_enter
         stream = oma.events("r")
         await oma.run_agent({"name": "x"}, "q", run_id="r")
         assert len([event async for event in stream]) == 2
+
+
+@proves("ORC-62")
+@pytest.mark.parametrize("run_id", ["", "x" * 129, 5])
+def test_the_events_of_a_run_that_cannot_be_are_refused(run_id: Any) -> None:
+    with pytest.raises(ConfigurationError, match="run_id"):
+        OpenMultiAgent().events(run_id)
 
 
 @proves("ORC-63")

@@ -1,7 +1,11 @@
 """Nobody around a run can change what anybody else sees."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
+
+import pytest
+from pydantic import BaseModel, PrivateAttr
 
 from openmultiagent import (
     AgentConfig,
@@ -9,10 +13,12 @@ from openmultiagent import (
     Base64Source,
     ImageBlock,
     LLMMessage,
+    ModelSettings,
     OpenMultiAgent,
     Role,
     RunCall,
     TextBlock,
+    ToolContext,
     ToolResult,
     ToolResultBlock,
     ToolUseBlock,
@@ -68,6 +74,19 @@ def poison_result(result: AgentRunResult[Any]) -> None:
         result.metadata.clear()
 
 
+def poison_call(call: RunCall) -> None:
+    """Change everything that can be reached from a run's call, besides its messages."""
+    assert call.metadata is not None
+    call.metadata.clear()
+    config = call.config
+    assert config is not None
+    assert config.settings is not None
+    assert isinstance(config.settings.extra_body, dict)
+    config.settings.extra_body["deep"].clear()
+    config.settings.extra_body["POISON"] = 1
+    poison(config.history)  # type: ignore[arg-type]  # the definition made messages of it
+
+
 class Everyone:
     """Observers at every seam, each of which looks, and then spoils what it got."""
 
@@ -92,8 +111,14 @@ class Everyone:
     async def async_listener(self, event: Any) -> None:
         self.listener("async")(event)
 
+    def sampler(self, call: RunCall) -> bool:
+        self.look("sampler", call.messages)
+        poison_call(call)
+        return True
+
     async def run_step(self, call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
         self.look("run before", call.messages)
+        poison_call(call)
         result = await call_next()
         kept = result.to_dict()
         poison_result(result)
@@ -105,6 +130,9 @@ class Everyone:
         forked = call.fork()
         self.seen.setdefault("model", []).append([message.to_dict() for message in call.messages[:4]])
         poison(call.messages)
+        call.options.extra_body.clear()  # type: ignore[union-attr]
+        for tool_ in call.options.tools:
+            tool_.input_schema.clear()  # type: ignore[attr-defined]
         return await call_next(forked)
 
     async def tool_step(self, call: ToolCall, call_next: ToolNext) -> ToolResult:
@@ -131,8 +159,9 @@ class Everyone:
 
 
 @tool
-def add(numbers: list[int]) -> str:
+def add(numbers: list[int], context: ToolContext) -> str:
     """Add numbers."""
+    context.metadata.clear()  # type: ignore[attr-defined]
     total = sum(numbers)
     numbers.clear()
     return str(total)
@@ -160,10 +189,17 @@ async def test_poison_reaches_nobody_else() -> None:
         middleware=[everyone.run_step],
         model_middleware=[everyone.model_step],
         tool_middleware=[everyone.tool_step],
-        evaluation=OnlineEvaluation([everyone.scorer(), everyone.scorer()]),
+        evaluation=OnlineEvaluation([everyone.scorer(), everyone.scorer()], sample=everyone.sampler),
     )
+    extra = {"deep": {"k": 1}}
     config = AgentConfig(
-        "tester", adapter=adapter, tools=[add], before_run=everyone.before_run, after_run=everyone.after_run
+        "tester",
+        adapter=adapter,
+        tools=[add],
+        before_run=everyone.before_run,
+        after_run=everyone.after_run,
+        settings=ModelSettings(extra_body=extra),
+        history=[LLMMessage.user("before")],
     )
     given = conversation()
     running = oma.run_agent(config, given, metadata={"tenant": "acme"})
@@ -174,11 +210,16 @@ async def test_poison_reaches_nobody_else() -> None:
     await oma.evaluation.flush()
 
     original = [message.to_dict() for message in conversation()]
-    for who in ("first", "second", "async", "run before", "before_run", "scorer", "model"):
+    for who in ("first", "second", "async", "sampler", "run before", "before_run", "scorer", "model"):
         assert everyone.seen[who], who
         assert all(view == original for view in everyone.seen[who]), who
     for call in adapter.calls:
         assert [message.to_dict() for message in call.messages[:4]] == original
+        assert call.options.extra_body == extra == {"deep": {"k": 1}}
+        assert call.options.tools[0].input_schema["required"] == ["numbers"]
+    assert config.settings is not None
+    assert config.settings.extra_body == extra
+    assert config.history[0] == LLMMessage.user("before")
     for who in ("first result", "second result", "async result", "run result", "scorer result"):
         for view in everyone.seen[who]:
             assert (view["output"], view["messages"]) == (final["output"], final["messages"]), who
@@ -232,3 +273,36 @@ class ReadOnly:
 
     async def chat(self, messages: Sequence[LLMMessage], options: LLMChatOptions) -> LLMResponse:
         return LLMResponse([TextBlock(text="ok")])
+
+
+class Holder(BaseModel):
+    answer: int
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+
+
+@proves("ORC-10", "RUN-21")
+@pytest.mark.parametrize("observer", ["listener", "evaluation", "middleware", "after_run"])
+async def test_an_answer_that_cannot_be_copied_fails_no_run_that_somebody_looks_at(observer: str) -> None:
+    seen: list[Any] = []
+
+    def look(event: Any) -> None:
+        seen.append(event.data)
+
+    async def through(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
+        return await call_next()
+
+    oma = OpenMultiAgent(
+        on_progress=look if observer == "listener" else None,
+        evaluation=OnlineEvaluation([lambda context: True]) if observer == "evaluation" else None,
+        middleware=[through] if observer == "middleware" else [],
+    )
+    adapter = ScriptedAdapter(['{"answer": 42}'])
+    after = (lambda result: result) if observer == "after_run" else None
+    config = AgentConfig("x", adapter=adapter, output_schema=Holder, after_run=after)
+    result = await oma.run_agent(config, "q")
+    assert result.status.code == "ok"
+    assert len(seen) == (2 if observer == "listener" else 0)
+    assert result.structured is not None
+    assert result.structured.answer == 42
+    assert await oma.evaluation.flush()
+    assert oma.evaluation.stats().failed == 0

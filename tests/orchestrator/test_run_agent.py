@@ -110,6 +110,15 @@ async def test_defaults_fill_what_the_agent_leaves_open() -> None:
     assert config.adapter is None
 
 
+@proves("ORC-5")
+async def test_agents_that_share_an_adapter_keep_their_own_settings() -> None:
+    adapter = ScriptedAdapter(["a", "b"])
+    oma = OpenMultiAgent(default_adapter=adapter)
+    await oma.run_agent({"name": "first", "settings": {"stop": ["END"], "temperature": 0.0}}, "q")
+    await oma.run_agent({"name": "second"}, "q")
+    assert [(call.options.stop, call.options.temperature) for call in adapter.calls] == [(("END",), 0.0), (None, None)]
+
+
 @proves("ORC-3")
 async def test_a_default_provider_is_used_only_without_one() -> None:
     oma = OpenMultiAgent(default_provider="embedded")

@@ -336,6 +336,31 @@ async def test_pictures_of_a_description_reach_the_agent_after_its_prompt() -> N
 
 
 @proves("DSP-90")
+async def test_two_runs_go_on_at_the_same_time() -> None:
+    here: list[int] = []
+    both = anyio.Event()
+
+    async def meet(messages: Sequence[LLMMessage], _options: object) -> Any:
+        here.append(1)
+        if len(here) == 2:
+            both.set()
+        with anyio.fail_after(5):
+            await both.wait()
+        return answer("met", tokens=1)
+
+    oma = OpenMultiAgent(default_adapter=Model({"A": meet}), max_concurrency=1)
+    results: list[TeamRunResult] = []
+
+    async def one(name: str) -> None:
+        results.append(await oma.run_tasks(oma.create_team(name, team("a")), [task("A")]))
+
+    async with anyio.create_task_group() as runs:
+        runs.start_soon(one, "one")
+        runs.start_soon(one, "two")
+    assert [result.success for result in results] == [True, True]
+
+
+@proves("DSP-90")
 async def test_runs_at_the_same_time_never_mix() -> None:
     async def echo(messages: Sequence[LLMMessage], _options: object) -> Any:
         await anyio.lowlevel.checkpoint()

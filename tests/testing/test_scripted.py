@@ -101,6 +101,12 @@ async def test_text_and_blocks_have_unknown_usage_and_a_stop_reason_by_their_blo
 
 
 @proves("TST-2")
+async def test_a_text_is_what_a_model_writes() -> None:
+    (block,) = (await ask(ScriptedAdapter(["a\x00b \ud83d [/x] {y} %s"]))).content
+    assert block == TextBlock.new("a\x00b \ufffd [/x] {y} %s")
+
+
+@proves("TST-2")
 async def test_a_given_response_keeps_what_it_says_unless_the_wrapper_says_otherwise() -> None:
     usage = TokenUsage(input_tokens=3, output_tokens=4)
     given = LLMResponse([CALL], id="x", model="y", stop_reason="odd", usage=usage)

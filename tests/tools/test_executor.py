@@ -207,7 +207,21 @@ async def test_exception_is_told_and_logged_without_traceback(logged: list[Any])
     (line,) = logged
     assert (line["event"], line["log_level"]) == ("tool failed", "warning")
     assert (line["agent"], line["run_id"], line["tool_call_id"]) == ("worker", "run", "c1")
-    assert isinstance(line["exc_info"], PaymentError)
+    assert line["error"] == "PaymentError: card refused"
+    assert 'raise PaymentError("card refused")' in line["traceback"]
+    assert "exc_info" not in line
+
+
+@proves("TOL-18", "RUN-15")
+async def test_what_is_logged_of_an_exception_has_no_secret(logged: list[Any]) -> None:
+    async def pay() -> None:
+        key = "sk-" + "a1b2" * 10
+        raise PaymentError(f"refused for {key}") from ValueError(key)
+
+    await run(pay)
+    (line,) = logged
+    assert "a1b2" * 10 not in repr(line)
+    assert line["error"] == "PaymentError: refused for [redacted]"
 
 
 @proves("TOL-18")

@@ -117,6 +117,10 @@ async def test_what_a_redacted_run_looks_like(traced: Traced) -> None:
     assert value(first, "gen_ai.input.messages") == [asked]
     assert value(first, "gen_ai.output.messages") == [{**answered, "finish_reason": "tool_call"}]
     assert value(second, "gen_ai.input.messages") == [asked, answered, {"role": "tool", "parts": [response]}]
+    for span in (first, second):
+        (offered,) = value(span, "gen_ai.tool.definitions")
+        assert (offered["type"], offered["name"], offered["description"]) == ("function", "look", "Look something up.")
+        assert offered["parameters"]["required"] == ["city", "api_key"]
     for span in (root, second):
         assert value(span, "gen_ai.output.messages") == [
             {"role": "assistant", "parts": [{"type": "text", "content": "It rains."}], "finish_reason": "stop"}

@@ -294,9 +294,32 @@ class RaisingProvider(trace.TracerProvider):
         raise RuntimeError("the text of the failure")
 
 
+class RaisingSpan(trace.NonRecordingSpan):
+    def is_recording(self) -> bool:
+        return True
+
+    def set_attributes(self, attributes: Any) -> None:
+        raise RuntimeError("the text of the failure")
+
+    def set_attribute(self, key: str, value: Any) -> None:
+        raise RuntimeError("the text of the failure")
+
+
+class TracerOfRaisingSpans(trace.NoOpTracer):
+    def start_span(self, *args: Any, **kwargs: Any) -> trace.Span:
+        return RaisingSpan(trace.SpanContext(1, 2, is_remote=False))
+
+
+class ProviderOfRaisingSpans(trace.TracerProvider):
+    def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
+        return TracerOfRaisingSpans()
+
+
 def raising(where: str) -> trace.TracerProvider:
     if where == "provider":
         return RaisingProvider()
+    if where == "span":
+        return ProviderOfRaisingSpans()
     if where == "sampler":
         return TracerProvider(sampler=RaisingSampler(), shutdown_on_exit=False)
     provider = TracerProvider(shutdown_on_exit=False)
@@ -305,10 +328,12 @@ def raising(where: str) -> trace.TracerProvider:
 
 
 @proves("TRC-34")
-@pytest.mark.parametrize("where", ["start", "end", "sampler", "provider"])
+@pytest.mark.parametrize("where", ["start", "end", "sampler", "provider", "span"])
 async def test_what_the_provider_is_made_of_may_raise(where: str) -> None:
     with capture_logs() as lines:
-        result = await OpenMultiAgent(tracer_provider=raising(where)).run_agent(config(), "q")
+        content = TraceContent(capture="full")
+        oma = OpenMultiAgent(tracer_provider=raising(where), trace_content=content)
+        result = await oma.run_agent(config(), "q")
     assert (result.output, result.status.code) == ("It rains.", "ok")
     (told,) = [line for line in lines if line["event"] == "tracing_failed"]
     assert told["error"] == "RuntimeError"
@@ -316,10 +341,26 @@ async def test_what_the_provider_is_made_of_may_raise(where: str) -> None:
 
 
 @proves("TRC-34")
-async def test_the_error_of_a_model_survives_a_processor_that_raises() -> None:
+async def test_the_spans_of_a_team_may_raise() -> None:
+    provider = raising("span")
+    oma = OpenMultiAgent(tracer_provider=provider, default_adapter=ScriptedAdapter(["a"]))
+    tracing = Tracing(provider)
+    with capture_logs():
+        crew = oma.create_team("crew", {"name": "crew", "agents": [{"name": "a"}]})
+        result = await oma.run_tasks(crew, [{"title": "A", "description": "A"}])
+        with tracing.plan("r", 1) as span:
+            tracing.end_plan(span, approved=True)
+        with tracing.profile("r", 0.5) as span:
+            tracing.end_profile(span, version="1", outcome="multi", confidence=None, fault=None, usage=None)
+    assert result.success
+
+
+@proves("TRC-34")
+@pytest.mark.parametrize("where", ["end", "span"])
+async def test_the_error_of_a_model_survives_a_processor_that_raises(where: str) -> None:
     adapter = ScriptedAdapter([LLMServerError("down", provider="p", status=500)])
     with capture_logs():
-        result = await OpenMultiAgent(tracer_provider=raising("end"), default_adapter=adapter).run_agent(
+        result = await OpenMultiAgent(tracer_provider=raising(where), default_adapter=adapter).run_agent(
             {"name": "x"}, "q"
         )
     assert isinstance(result.error, LLMServerError)

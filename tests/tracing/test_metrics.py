@@ -7,12 +7,13 @@ from typing import Any
 import anyio
 import pytest
 from opentelemetry import metrics
-from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.metrics import NoOpMeter, NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import Histogram, HistogramDataPoint, InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import capture_logs
 
 from openmultiagent import (
     AgentConfig,
@@ -227,3 +228,46 @@ async def test_no_provider_means_no_metrics(
         assert oma._machinery.tracing.steps().run == ()
     assert metrics.get_meter_provider() is before
     assert points(reader) == {}
+
+
+class RaisingHistogram(metrics.Histogram):
+    def __init__(self, name: str) -> None:
+        """Take the name that a histogram has."""
+
+    def record(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("the text of the failure")
+
+
+class RaisingMeter(NoOpMeter):
+    def __init__(self, where: str) -> None:
+        super().__init__("raises")
+        self.where = where
+
+    def create_histogram(self, name: str, *args: Any, **kwargs: Any) -> metrics.Histogram:
+        if self.where == "instrument":
+            raise RuntimeError("the text of the failure")
+        return RaisingHistogram(name)
+
+
+class RaisingMeters(metrics.MeterProvider):
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def get_meter(self, *args: Any, **kwargs: Any) -> metrics.Meter:
+        if self.where == "meter":
+            raise RuntimeError("the text of the failure")
+        return RaisingMeter(self.where)
+
+
+@proves("TRC-34")
+@pytest.mark.parametrize("where", ["meter", "instrument", "record"])
+async def test_what_measures_may_raise(where: str) -> None:
+    answer = LLMResponse([TextBlock(text="a")], usage=TokenUsage(input_tokens=1, output_tokens=1))
+    oma = OpenMultiAgent(meter_provider=RaisingMeters(where), default_adapter=ScriptedAdapter([answer, answer, "b"]))
+    with capture_logs() as lines:
+        for _ in range(2):
+            assert (await oma.run_agent({"name": "x"}, "q")).output == "a"
+        async with oma.stream_agent({"name": "x"}, "q") as stream:
+            assert [event.type async for event in stream][-1] == "done"
+    (told,) = lines
+    assert (told["event"], told["error"]) == ("metrics_failed", "RuntimeError")

@@ -9,6 +9,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.trace import SpanKind, StatusCode
 
 from openmultiagent import (
@@ -22,7 +24,9 @@ from openmultiagent import (
     tool,
 )
 from openmultiagent.adapters import LLMChatOptions, LLMResponse, ModelCall, ModelNext
+from openmultiagent.adapters._providers import provider_names
 from openmultiagent.testing import ScriptedAdapter
+from openmultiagent.tracing import _names
 from openmultiagent.usage import TokenUsage
 from tests.support import proves
 
@@ -264,3 +268,28 @@ async def test_a_repeated_call_has_a_span_of_its_own(provider: TracerProvider, e
     oma = OpenMultiAgent(tracer_provider=provider, default_adapter=adapter, model_middleware=[retry])
     await oma.run_agent({"name": "x"}, "q")
     assert len(by_name(exporter)[f"chat {adapter.name}"]) == 2
+
+
+@proves("OBS-3")
+def test_names_are_those_of_the_conventions() -> None:
+    modules = (gen_ai_attributes, gen_ai_metrics)
+    known = {value for module in modules for value in vars(module).values() if isinstance(value, str)}
+    used = [value for name, value in vars(_names).items() if name.isupper() and str(value).startswith("gen_ai.")]
+    assert len(used) > 30
+    assert set(used) <= known
+
+
+@proves("OBS-3")
+def test_providers_have_the_names_of_the_conventions() -> None:
+    registry = {item.value for item in gen_ai_attributes.GenAiProviderNameValues}
+    found = {name: _names.provider_name(name) for name in provider_names()}
+    assert {name: told for name, told in found.items() if told != name} == {
+        "azure-openai": "azure.ai.openai",
+        "bedrock": "aws.bedrock",
+        "gemini": "gcp.gemini",
+        "grok": "x_ai",
+        "mistral": "mistral_ai",
+    }
+    assert {told for name, told in found.items() if told != name} <= registry
+    unmapped = {name for name, told in found.items() if told not in registry}
+    assert not [(name, word) for name in unmapped for word in registry if name.split("-")[0] in word.split(".")]
