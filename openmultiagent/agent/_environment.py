@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..adapters import AdapterLease, AdapterOwner, ModelMiddleware, create_adapter, provider_names
@@ -38,7 +38,6 @@ class RunEnvironment:
     identity: RunIdentity
     budget: BudgetScope
     """The run's own scope: its usage is the usage of the run."""
-    _: KW_ONLY
     phase: str = "agent"
     """What the run is for."""
     model_middleware: Sequence[ModelMiddleware] = ()

@@ -34,7 +34,7 @@ class Activity:
         """The agents at work: whoever runs one puts in something of its own, and takes it out at the end."""
         self.completed = 0
 
-    def count(self, result: AgentRunResult | TeamRunResult) -> None:
+    def count(self, result: object) -> None:
         """Add what the run of an entry point has completed.
 
         Args:
@@ -43,6 +43,6 @@ class Activity:
         if isinstance(result, TeamRunResult):
             completed = sum(task.status == "completed" for task in result.tasks)
         else:
-            completed = int(result.success)
+            completed = int(isinstance(result, AgentRunResult) and result.success)
         with self._lock:
             self.completed += completed

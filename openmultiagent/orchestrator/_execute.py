@@ -49,7 +49,7 @@ class Machinery:
     activity: Activity = field(default_factory=Activity)
 
 
-async def execute(
+def execute(
     machinery: Machinery,
     call: RunCall,
     config: AgentConfig,
@@ -57,8 +57,8 @@ async def execute(
     *,
     cancel: CancelToken | None = None,
     sink: EventSink | None = None,
-) -> Result:
-    """Run an agent with everything around it.
+) -> Coroutine[Any, Any, Result]:
+    """Return a coroutine that runs an agent with everything around it.
 
     Args:
         machinery: What the orchestrator has.
@@ -74,20 +74,13 @@ async def execute(
     if machinery.middleware:
         operation = _with_user_middleware(machinery, core, call, cancel)
     run = partial(run_around, bus, core.environment, call, operation, bool(machinery.middleware))
-    activity = machinery.activity
-    activity.running.add(core)
-    try:
-        result = await enclose(machinery, call, bus, run, tracing)
-        activity.count(result)
-        return result
-    finally:
-        activity.running.discard(core)
+    return enclose(machinery, call, bus, run, tracing)
 
 
 async def enclose(
     machinery: Machinery, call: RunCall, bus: EventBus, operation: Callable[[], Awaitable[R]], tracing: TracingSteps
 ) -> R:
-    """Do a run with spans, evaluation, listeners and log lines around it.
+    """Do a run with spans, evaluation, listeners and log lines around it, and count it.
 
     Args:
         machinery: What the orchestrator has.
@@ -101,12 +94,17 @@ async def enclose(
         operation = partial(cast("Callable[..., Awaitable[R]]", step), call, operation)
     if machinery.evaluation.is_active:
         operation = partial(cast("Callable[..., Awaitable[R]]", machinery.evaluation.around), call, operation)
-    token = enter_run(partial(_log_ids, call))
+    token, activity = enter_run(partial(_log_ids, call)), machinery.activity
+    if call.kind == "agent":  # those of a team are counted one by one
+        activity.running.add(call)
     try:
         if bus.has_subscriptions:
-            return await machinery.progress.serve_while(bus, operation)
-        return await operation()
+            operation = partial(machinery.progress.serve_while, bus, operation)
+        result = await operation()
+        activity.count(result)
+        return result
     finally:
+        activity.running.discard(call)
         bus.close()
         leave_run(token)
 
@@ -163,16 +161,18 @@ class _Core:
 
     def environment(self, call: RunCall) -> RunEnvironment:
         machinery, tracing = self._machinery, self._tracing
+        # In the order of the fields: by keyword it takes twice as long, and every run has one.
         return RunEnvironment(
             call.trace_ids.fill(call.identity),
             call.budget,
-            model_middleware=machinery.model_middleware,
-            tool_middleware=machinery.tool_middleware,
-            model_tracing=tracing.model,
-            tool_tracing=tracing.tool,
-            on_tool_call=machinery.on_tool_call,
-            toolsets=machinery.toolsets,
-            sink=self._sink,
-            cancel=self._cancel,
-            metadata=call.source_metadata,
+            "agent",
+            machinery.model_middleware,
+            machinery.tool_middleware,
+            tracing.model,
+            tracing.tool,
+            machinery.on_tool_call,
+            machinery.toolsets,
+            self._sink,
+            self._cancel,
+            call.source_metadata,
         )

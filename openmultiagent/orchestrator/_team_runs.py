@@ -130,9 +130,7 @@ class PreparedTeamRun:
                 around = (steps.budget, stop.around, steps.guard)
         for step in reversed(around):
             operation = partial(step, call, operation)
-        result = await enclose(machinery, call, bus, operation, machinery.tracing.steps())
-        machinery.activity.count(result)
-        return result
+        return await enclose(machinery, call, bus, operation, machinery.tracing.steps())
 
 
 class TeamRuns:
