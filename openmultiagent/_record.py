@@ -2,8 +2,8 @@
 
 ``dataclass`` writes up to eight methods for each frozen class and compiles every one of them when its module is
 imported; with a hundred classes that is a good part of the time that the package takes to import. Here all classes
-share these methods, and only the constructor is written for each, setting the fields through the slots themselves.
-Invariant: but for the time it takes, a class behaves like ``dataclass(frozen=True, slots=True)``.
+share these methods, and only the constructor is written for each, when it is first used; it sets the fields through
+the slots themselves. Invariant: but for the time it takes, a class behaves like ``dataclass(frozen=True, slots=True)``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from reprlib import recursive_repr
+from types import MethodType
 from typing import Any, TypeVar, dataclass_transform, overload
 
-__all__ = ["maker", "record", "share_methods"]
+__all__ = ["FACTORY", "constructor_of", "declare", "maker", "record", "share_methods"]
 
 T = TypeVar("T")
 
@@ -25,7 +26,8 @@ class _Factory:
         return "<factory>"
 
 
-_FACTORY = _Factory()
+FACTORY = _Factory()
+"""The default of an argument in place of which something is made for each instance."""
 
 
 @overload
@@ -47,15 +49,51 @@ def record(cls: type[T] | None = None, /, *, kw_only: bool = False) -> Any:
 
 def _made(cls: type[Any], *, kw_only: bool) -> type[Any]:
     own = dict(cls.__dict__)
-    made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+    made: Any = declare(cls, slots=True, kw_only=kw_only)
     share_methods(made, own)
     for method in (_getstate, _setstate):  # what is frozen cannot be filled by setting its attributes
         if _NAMES[method] not in own:
             setattr(made, _NAMES[method], method)
     if "__init__" not in own:
-        made.__init__ = _init_of(made)
+        made.__init__ = _Constructor(made)
     frozen: type[Any] = made
     return frozen
+
+
+def declare(cls: type[Any], *, slots: bool = False, kw_only: bool = False) -> Any:
+    """Make a class a dataclass of which nothing is written yet: it has its fields, and no method.
+
+    Args:
+        cls: A class with annotated fields.
+        slots: As for ``dataclass``.
+        kw_only: As for ``dataclass``.
+    """
+    annotations = cls.__annotations__
+    said = dict(annotations)
+    for name, text in said.items():
+        if isinstance(text, str) and not any(word in text for word in ("ClassVar", "InitVar", "KW_ONLY")):
+            annotations[name] = object  # in each text `dataclass` would search for the words above
+    if cls.__doc__ is None:
+        cls.__doc__ = cls.__name__  # else `dataclass` has `inspect` find a signature for it
+    made: Any = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+    annotations.update(said)
+    for item in fields(made):
+        item.type = said.get(item.name, item.type)
+    return made
+
+
+class _Constructor:
+    """Stands for the ``__init__`` of a class until it is first looked at."""
+
+    __slots__ = ("_cls",)
+
+    def __init__(self, cls: type[Any]) -> None:
+        self._cls = cls
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        cls: Any = self._cls
+        cls.__init__ = constructor = constructor_of(cls)
+        return constructor if instance is None else MethodType(constructor, instance)
 
 
 def share_methods(cls: Any, own: Mapping[str, Any]) -> None:
@@ -94,8 +132,13 @@ def maker(cls: type[T]) -> Callable[..., T]:
     return make
 
 
-def _init_of(cls: type[Any]) -> Callable[..., None]:
-    names: dict[str, Any] = {"FACTORY": _FACTORY}
+def constructor_of(cls: type[Any]) -> Callable[..., None]:
+    """Return the ``__init__`` of a class of slots, which sets its fields and calls ``__post_init__``.
+
+    Args:
+        cls: What ``declare`` returned.
+    """
+    names: dict[str, Any] = {"FACTORY": FACTORY}
     plain: list[str] = []
     by_keyword: list[str] = []
     statements: list[str] = []

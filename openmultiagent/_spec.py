@@ -8,8 +8,8 @@ mapping.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import wraps
+from dataclasses import MISSING, field, fields
+from inspect import Parameter, Signature, get_annotations
 from threading import RLock
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args
 from pydantic import ConfigDict, Strict, TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs
 
-from ._record import share_methods
+from ._record import FACTORY, declare, share_methods
 from ._shown import shown
 from .errors import ConfigurationError, OpenMultiAgentError
 
@@ -45,10 +45,11 @@ def spec(cls: type[T]) -> type[T]:
         cls: A class with annotated fields, as for ``dataclasses.dataclass``.
     """
     own = dict(cls.__dict__)
-    made: Any = dataclass(repr=False, eq=False)(cls)
+    made: Any = declare(cls)
     share_methods(made, own)
     made.__pydantic_config__ = _CONFIG
-    made.__init__ = _teaching(made, made.__init__)
+    made.__init__ = _teaching(made)
+    made.__signature__ = _Signature()
     checked: type[T] = made
     return checked
 
@@ -88,10 +89,26 @@ def as_spec(cls: type[T], value: object, *, where: str) -> T:
     raise ConfigurationError(f"{where} must be {name} or a mapping with its fields, got {shown(value)}")
 
 
-def _teaching(cls: type[Any], plain_init: Callable[..., None]) -> Callable[..., None]:
+class _Signature:
+    """What ``inspect.signature`` says about a specification, made when it asks."""
+
+    def __get__(self, _instance: object, cls: type[Any]) -> Signature:
+        said: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            said |= get_annotations(base)
+        parameters = []
+        for item in fields(cls):
+            if item.init:
+                kind = Parameter.KEYWORD_ONLY if item.kw_only else Parameter.POSITIONAL_OR_KEYWORD
+                default: Any = Parameter.empty if item.default is MISSING else item.default
+                default = default if item.default_factory is MISSING else FACTORY
+                parameters.append(Parameter(item.name, kind, default=default, annotation=said[item.name]))
+        return Signature(sorted(parameters, key=lambda parameter: parameter.kind), return_annotation=None)
+
+
+def _teaching(cls: type[Any]) -> Callable[..., None]:
     names = [item.name for item in fields(cls) if item.init]
 
-    @wraps(plain_init)
     def teaching_init(self: object, *args: object, **kwargs: object) -> None:
         for key in kwargs:
             if key not in names:
@@ -101,6 +118,7 @@ def _teaching(cls: type[Any], plain_init: Callable[..., None]) -> Callable[..., 
         except ValidationError as error:
             raise _as_configuration_error(cls, error) from None
 
+    teaching_init.__name__, teaching_init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
     return teaching_init
 
 
