@@ -181,6 +181,8 @@ class AgentRunResult(Generic[T]):
     metadata: dict[str, MetadataValue] | None = None
     """The metadata that the caller gave."""
     flags: tuple[str, ...] = ()
+    """What else there is to say: ``wrapped-up``; ``consequential-no-independence``, tools with consequences were
+    granted; ``confirmation-required``, a call of one was not made, since nobody had confirmed it."""
     agent: str = ""
     """Name of the agent."""
     duration: float | None = field(default=None, compare=False)

@@ -13,7 +13,7 @@ from ..egress import egress_unsupported
 from ..errors import ConfigurationError
 from ..events import Event
 from ..identity import MetadataValue, RunIdentity
-from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
+from ..tools import Confirmation, ToolGate, ToolMiddleware, ToolsetOwner
 from ._config import AgentConfig
 
 __all__ = ["DEFAULT_PROVIDER", "EventSink", "RunEnvironment", "lease_adapter"]
@@ -50,6 +50,8 @@ class RunEnvironment:
     """Between the budget and the tool."""
     on_tool_call: ToolGate | None = None
     """The orchestrator's gate, for agents that have none of their own."""
+    confirmation: Confirmation | None = None
+    """What the run knows of calls that have consequences; None where that plays no part, or there are none."""
     toolsets: ToolsetOwner = field(default_factory=ToolsetOwner)
     """Opens the toolsets of the run, and keeps them if it wants to."""
     sink: EventSink | None = None

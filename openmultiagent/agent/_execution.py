@@ -158,7 +158,10 @@ class _Run:
         """Open the toolsets and return all tools that are granted."""
         grants = self.config.grants
         self.toolsets = await self.environment.toolsets.open(grants.toolsets, agent=self.config.name)
-        return grants.with_opened(self.toolsets.tools)
+        tools = grants.with_opened(self.toolsets.tools)
+        if self.environment.confirmation is not None:
+            self.environment.confirmation.look_at(tools)
+        return tools
 
     async def tell_closed(self) -> None:
         """Tell a stream of the calls that were announced and then closed without being finished."""
@@ -188,7 +191,8 @@ def _finished(progress: RunProgress, environment: RunEnvironment) -> Result:
     overrun = scope.overrun() if scope.is_limited else None
     if overrun is not None:
         return _failed(progress, environment, overrun, None, None)
-    return _result(progress, environment, status=_OK, stop_reason=progress.stop_reason)
+    status = _OK if environment.confirmation is None else environment.confirmation.status
+    return _result(progress, environment, status=status, stop_reason=progress.stop_reason)
 
 
 def _stopped(progress: RunProgress, environment: RunEnvironment, message: str | None) -> Result:
@@ -235,6 +239,7 @@ def _result(
     error_info: ErrorInfo | None = None,
     error: Exception | None = None,
 ) -> Result:
+    confirmation = environment.confirmation
     return make_result(
         success=status.code == "ok",
         status=status,
@@ -247,7 +252,7 @@ def _result(
         tool_calls=tuple(progress.records),
         identity=environment.identity,
         metadata=None if environment.metadata is None else copy_metadata(environment.metadata),
-        flags=progress.flags,
+        flags=progress.flags if confirmation is None else (*confirmation.flags, *progress.flags),
         error_info=error_info,
         error=error,
         agent=environment.budget.name,

@@ -157,11 +157,11 @@ async def apply_after_run(config: AgentConfig, result: AgentRunResult[Any]) -> A
 
 
 def _consistent(before: AgentRunResult[Any], after: AgentRunResult[Any]) -> AgentRunResult[Any]:
-    # A hook may turn success into failure and back, except that nothing undoes a budget.
-    if before.status.code == "budget_exhausted":
+    # A hook may turn success into failure and back, except that nothing undoes a budget, or confirms a call.
+    if before.status.code in ("budget_exhausted", "rejected"):
         after = after.replace(success=False, status=before.status, error_info=before.error_info)
     elif after.success:
         after = after.replace(status=RunStatus("ok"), error_info=None, error=None)
     elif after.status.code == "ok":
         after = after.replace(status=RunStatus("error", after.output[:256]))
-    return after.replace(identity=before.identity)
+    return after.replace(identity=before.identity, flags=tuple(dict.fromkeys((*before.flags, *after.flags))))

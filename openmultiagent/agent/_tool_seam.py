@@ -64,12 +64,14 @@ class ToolSeam:
         self._executor = self._new_executor()
 
     def _new_executor(self) -> ToolExecutor:
-        config, inherited = self._config, self._environment.on_tool_call
+        config, environment = self._config, self._environment
+        inherited, confirmation = environment.on_tool_call, environment.confirmation
         return ToolExecutor(
             ToolRegistry(self._tools),
             max_concurrency=config.max_parallel_tools,
             max_output_chars=config.max_tool_output_chars,
             on_tool_call=inherited if config.on_tool_call is None else config.on_tool_call,
+            confirmation=confirmation if confirmation is not None and confirmation.is_required else None,
         )
 
     async def run_turn(self, calls: Sequence[ToolUseBlock], progress: RunProgress) -> None:

@@ -20,7 +20,7 @@ from ..cancellation import CancelToken
 from ..evaluation import EvaluationSink
 from ..events import EventBus
 from ..outcome import AgentRunResult
-from ..tools import ToolGate, ToolMiddleware, ToolsetOwner
+from ..tools import Confirmation, ToolGate, ToolMiddleware, ToolsetOwner
 from ..tracing import Tracing, TracingSteps
 from ._activity import Activity
 from ._progress import Progress
@@ -45,6 +45,8 @@ class Machinery:
     model_middleware: Sequence[ModelMiddleware]
     tool_middleware: Sequence[ToolMiddleware]
     on_tool_call: ToolGate | None
+    confirms: bool
+    """Whether calls that have consequences need a confirmation."""
     toolsets: ToolsetOwner
     activity: Activity = field(default_factory=Activity)
 
@@ -160,7 +162,10 @@ class _Core:
         return execute_agent(self._config, call.source.copy(), environment, self._machinery.adapters)
 
     def environment(self, call: RunCall) -> RunEnvironment:
-        machinery, tracing = self._machinery, self._tracing
+        machinery, tracing, grants = self._machinery, self._tracing, self._config.grants
+        confirmation: Confirmation | None = None
+        if grants.is_consequential or grants.toolsets:
+            confirmation = Confirmation(is_required=machinery.confirms, is_granted=grants.is_consequential)
         # In the order of the fields: by keyword it takes twice as long, and every run has one.
         return RunEnvironment(
             call.trace_ids.fill(call.identity),
@@ -171,6 +176,7 @@ class _Core:
             tracing.model,
             tracing.tool,
             machinery.on_tool_call,
+            confirmation,
             machinery.toolsets,
             self._sink,
             self._cancel,

@@ -36,7 +36,7 @@ from ._lifetime import Lifetime
 from ._progress import Progress
 from ._team_entry import TeamEntry
 from ._team_runs import TeamRuns
-from ._team_settings import TeamSettings, team_defaults
+from ._team_settings import TeamSettings, check_flag, team_defaults
 
 __all__ = ["OpenMultiAgent"]
 
@@ -69,6 +69,8 @@ class OpenMultiAgent(TeamEntry):
         model_middleware: Advice around model calls: ``await call_next(call)``.
         tool_middleware: Advice around tool calls: ``await call_next(call)``.
         on_tool_call: The gate of agents that have none of their own, asked before each tool call.
+        require_consequential_confirmation: Whether runs of agents and of teams make no call of a ``consequential`` tool
+            that neither a gate nor an approved plan has confirmed, and end ``rejected`` after one that was not.
         tracer_provider: Where spans go; OpenTelemetry's global provider unless given.
         meter_provider: Where metrics go; OpenTelemetry's global provider unless given.
         trace_content: Which texts reach spans; none unless given.
@@ -98,6 +100,7 @@ class OpenMultiAgent(TeamEntry):
         model_middleware: Sequence[ModelMiddleware] = (),
         tool_middleware: Sequence[ToolMiddleware] = (),
         on_tool_call: ToolGate | None = None,
+        require_consequential_confirmation: bool = False,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         trace_content: TraceContent | None = None,
@@ -121,19 +124,18 @@ class OpenMultiAgent(TeamEntry):
         self._budget_mode: BudgetMode = budget_mode
         BudgetScope("OpenMultiAgent", self._limits, estimate_cost=estimate_cost, mode=budget_mode)  # does it make sense
         _callables("on_tool_call", () if on_tool_call is None else (on_tool_call,))
-        first = () if on_progress is None else (on_progress,)
-        told = (*_callables("on_progress", first), *_callables("listeners", listeners))
         self.evaluation = EvaluationSink(evaluation)
         """Online evaluation: ``await oma.evaluation.flush()``, ``oma.evaluation.stats()``."""
         self._machinery = Machinery(
             evaluation=self.evaluation,
-            progress=Progress(told),
+            progress=Progress(_listeners(on_progress, listeners)),
             tracing=Tracing(tracer_provider, meter_provider, trace_content),
             adapters=AdapterOwner(create_adapter),
             middleware=_callables("middleware", middleware),
             model_middleware=_callables("model_middleware", model_middleware),
             tool_middleware=_callables("tool_middleware", tool_middleware),
             on_tool_call=on_tool_call,
+            confirms=check_flag("require_consequential_confirmation", require_consequential_confirmation),
             toolsets=ToolsetOwner(),
         )
         self._lifetime = Lifetime(self._machinery)
@@ -389,6 +391,11 @@ def _check_name(name: str, text: object) -> None:
 def _check_has(name: str, value: object, method: str, what: str) -> None:
     if value is not None and not callable(getattr(value, method, None)):
         raise ConfigurationError(f"OpenMultiAgent: {name} must be {what} or None, got {shown(value)}")
+
+
+def _listeners(on_progress: EventListener | None, listeners: Sequence[EventListener]) -> tuple[EventListener, ...]:
+    first = () if on_progress is None else (on_progress,)
+    return (*_callables("on_progress", first), *_callables("listeners", listeners))
 
 
 def _callables(name: str, items: object) -> tuple[Any, ...]:

@@ -336,7 +336,10 @@ class GoalRun:
         gate, crew = self.crew.gates.on_plan_ready, self.crew
         if gate is None:
             return None
-        return await ask("on_plan_ready", gate, run.queue.list(), cancel=crew.cancel, budget=crew.call.budget)
+        answer = await ask("on_plan_ready", gate, run.queue.list(), cancel=crew.cancel, budget=crew.call.budget)
+        if answer is None:
+            crew.inner.confirm()
+        return answer
 
     def _with_goal(self, spec: TaskSpec) -> TaskSpec:
         """Return a planned task that also has the media and the earlier messages of a structured goal."""

@@ -31,6 +31,7 @@ from ..identity import RunIdentity, RunLink
 from ..messages import LLMMessage, PreparedRunInput, Role, TextBlock
 from ..outcome import AgentRunResult
 from ..tasks import ModelRoute, with_route
+from ..tools import Confirmation
 from ._execute import Machinery
 
 __all__ = ["InnerRuns", "is_providers_moment"]
@@ -47,6 +48,7 @@ class InnerRuns:
         bus: Its progress events.
         cancel: Stops it.
         sink: Where the events of its stream go, if there is one.
+        confirmation: What the run knows of calls that have consequences; None where that plays no part.
     """
 
     def __init__(
@@ -57,12 +59,14 @@ class InnerRuns:
         *,
         cancel: CancelToken | None = None,
         sink: EventSink | None = None,
+        confirmation: Confirmation | None = None,
     ) -> None:
         self._machinery = machinery
         self._call = call
         self._bus = bus
         self._cancel = cancel
         self._sink = sink
+        self._confirmation = confirmation
         self._steps = machinery.tracing.steps()
         self._has_told_overrun = False
         # Without spans and metrics nothing stands around an inner run: its log lines carry the ids of the whole run.
@@ -77,6 +81,11 @@ class InnerRuns:
     def adapters(self) -> AdapterOwner:
         """Lends adapters, and keeps them between runs if it wants to."""
         return self._machinery.adapters
+
+    def confirm(self) -> None:
+        """Take what follows from the plan of the run for confirmed."""
+        if self._confirmation is not None:
+            self._confirmation.is_given = True
 
     async def run(
         self,
@@ -200,6 +209,8 @@ class InnerRuns:
         self, config: AgentConfig, source: PreparedRunInput, phase: str, budget: BudgetScope, task: str | None
     ) -> Result:
         environment = self.environment(budget, phase=phase, task=task)
+        if self._confirmation is not None:
+            environment.confirmation = self._confirmation.part(config.grants)
         try:
             return await execute_agent(config, source.copy(), environment, self._machinery.adapters)
         except ConfigurationError as error:  # of an adapter that a model route names: no reason to lose the whole run

@@ -41,6 +41,7 @@ from ..tasks import (
     with_route,
 )
 from ..team import Team, TeamConfig
+from ..tools import Confirmation
 from ._dispatch import dispatch
 from ._execute import Machinery, enclose
 from ._goal_run import GoalRun, GoalSetup
@@ -54,6 +55,7 @@ from ._routing import (
     as_routing_config,
     check_router,
     settled_route,
+    uses_consequential_tools,
 )
 from ._slots import Slots
 from ._stopping import MiddlewareStop
@@ -206,7 +208,10 @@ class TeamRuns:
         given = as_team(team)
         agents = self.agents(given, options)
         wanted = read_task_input(goal, "goal")
-        setup = self._setup(wanted, options, wish, has_agents=bool(agents))
+        coordinator = as_coordinator_config(wish.coordinator)
+        planner = self._defaults.complete(coordinator_agent(coordinator, ""), options.egress_policy)
+        setup = self._setup(wanted, options, wish, coordinator, planner, has_agents=bool(agents))
+        is_granted = uses_consequential_tools([*agents.values(), planner])
         if isinstance(wanted, str):
             source = prepare_run_input(wanted)
         else:
@@ -218,12 +223,22 @@ class TeamRuns:
             preamble = {agent.name: team_context(roster, agent, task_input_text(wanted)) for agent in roster}
 
         async def core(this: RunCall, bus: EventBus, sink: EventSink | None) -> TeamRunResult:
-            crew = self.crew(this, given, agents, options, bus, sink, preamble=preamble)
-            return await GoalRun(crew, setup).execute()
+            confirmation = Confirmation(is_required=self._machinery.confirms, is_granted=is_granted)
+            crew = self.crew(this, given, agents, options, bus, sink, confirmation, preamble=preamble)
+            return _settled(await GoalRun(crew, setup).execute(), confirmation)
 
         return PreparedTeamRun(machinery=self._machinery, call=call, core=core, cancel=options.cancel)
 
-    def _setup(self, goal: str | TaskInput, options: RunOptions, wish: GoalOptions, *, has_agents: bool) -> GoalSetup:
+    def _setup(
+        self,
+        goal: str | TaskInput,
+        options: RunOptions,
+        wish: GoalOptions,
+        coordinator: CoordinatorConfig,
+        planner: AgentConfig,
+        *,
+        has_agents: bool,
+    ) -> GoalSetup:
         defaults, gates = self._defaults, self._defaults.gates
         settled = settled_route(
             wish.mode,
@@ -231,8 +246,7 @@ class TeamRuns:
             plan_only=wish.plan_only,
             has_gates=any((gates.on_plan_ready, gates.on_task_dispatch, gates.on_approval)),
         )
-        coordinator = as_coordinator_config(wish.coordinator)
-        missing = self._missing_model(coordinator, options, phases=_PLANS if wish.plan_only else _PLANS_AND_ANSWERS)
+        missing = self._missing_model(planner, options, phases=_PLANS if wish.plan_only else _PLANS_AND_ANSWERS)
         is_asked = wish.coordinator is not None or (settled is not None and settled.mode == "team")
         if missing is not None and is_asked:
             raise missing
@@ -250,13 +264,12 @@ class TeamRuns:
         )
 
     def _missing_model(
-        self, coordinator: CoordinatorConfig, options: RunOptions, *, phases: Sequence[RoutablePhase]
+        self, planner: AgentConfig, options: RunOptions, *, phases: Sequence[RoutablePhase]
     ) -> ConfigurationError | None:
         """Return what is wrong with the coordinator's model, which matters only to goals that it plans."""
-        own = self._defaults.complete(coordinator_agent(coordinator, ""), options.egress_policy)
         for phase in phases:
             route = route_for(options.model_routing, phase=phase, agent=COORDINATOR)
-            config = own if route is None else with_route(own, route)
+            config = planner if route is None else with_route(planner, route)
             if config.adapter is not None:
                 continue
             try:
@@ -370,6 +383,7 @@ class TeamRuns:
         options: RunOptions,
         bus: EventBus,
         sink: EventSink | None,
+        confirmation: Confirmation | None = None,
         **extra: Any,
     ) -> Crew:
         """Return who works in a run, and by which rules.
@@ -381,6 +395,7 @@ class TeamRuns:
             options: What the call says.
             bus: The run's progress events.
             sink: Where the events of its stream go, if there is one.
+            confirmation: What the run knows of calls that have consequences; None where that plays no part.
             extra: Further fields.
         """
         defaults = self._defaults
@@ -392,7 +407,7 @@ class TeamRuns:
             call=call,
             bus=bus,
             cancel=options.cancel,
-            inner=InnerRuns(self._machinery, call, bus, cancel=options.cancel, sink=sink),
+            inner=InnerRuns(self._machinery, call, bus, cancel=options.cancel, sink=sink, confirmation=confirmation),
             agents=agents,
             team=team.begin_run(),
             scheduler=Scheduler(defaults.strategy, weights=defaults.weights, provider_of=models.provider),
@@ -419,6 +434,15 @@ class TeamRuns:
                     f"tasks[{index}] has a cost budget but nothing prices a call:"
                     " pass estimate_cost=(usage, context) -> float to OpenMultiAgent"
                 )
+
+
+def _settled(result: TeamRunResult, confirmation: Confirmation) -> TeamRunResult:
+    """Return the result of a run with what is to be told of tools that have consequences."""
+    if confirmation.flags:
+        result = result.replace(flags=(*confirmation.flags, *result.flags))
+    if result.success and confirmation.status.code != "ok":
+        result = result.replace(success=False, status=confirmation.status)
+    return result
 
 
 def as_team(team: GivenTeam) -> Team:

@@ -15,7 +15,7 @@ from ..tasks import SchedulingStrategy, SchedulingWeights, Task
 from ._gates import Gates
 from ._routing import ExecutionRouter, ExecutionRoutingConfig, as_routing_config, check_router
 
-__all__ = ["Completed", "TeamDefaults", "TeamSettings", "check_names", "team_defaults"]
+__all__ = ["Completed", "TeamDefaults", "TeamSettings", "check_flag", "check_names", "team_defaults"]
 
 
 class TeamSettings(TypedDict, total=False):
@@ -102,7 +102,7 @@ def team_defaults(
         max_concurrency=_count("max_concurrency", given.get("max_concurrency", 5), least=1),
         strategy=given.get("scheduling_strategy", "dependency-first"),
         weights=given.get("scheduling_weights"),
-        strict_assignees=_flag("strict_assignees", given.get("strict_assignees", True)),
+        strict_assignees=check_flag("strict_assignees", given.get("strict_assignees", True)),
         max_delegation_depth=_count("max_delegation_depth", given.get("max_delegation_depth", 3), least=0),
         gates=Gates(
             on_plan_ready=given.get("on_plan_ready"),
@@ -146,7 +146,16 @@ def _count(name: str, value: object, *, least: int) -> int:
     return value
 
 
-def _flag(name: str, value: object) -> bool:
+def check_flag(name: str, value: object) -> bool:
+    """Return a value that has to be True or False.
+
+    Args:
+        name: What it was given as.
+        value: The value.
+
+    Raises:
+        ConfigurationError: It is neither.
+    """
     if not isinstance(value, bool):
         raise ConfigurationError(f"{name} must be True or False, got {shown(value)}")
     return value

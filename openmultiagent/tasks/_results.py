@@ -79,7 +79,7 @@ class TeamRunResult:
     metadata: dict[str, MetadataValue] | None = None
     """The metadata that the caller gave."""
     flags: tuple[str, ...] = ()
-    """``no-synthesis``: the coordinator was asked for an answer, and gave none."""
+    """As in the result of an agent, and ``no-synthesis``: the coordinator was asked for an answer, and gave none."""
 
     @property
     def output(self) -> str:

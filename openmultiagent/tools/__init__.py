@@ -1,6 +1,7 @@
 """Tools: what a model can call, how a call is checked, run and bounded, and what comes back."""
 
 from ._call import ToolCall, ToolMiddleware, ToolNext
+from ._confirmation import Confirmation
 from ._context import ToolContext
 from ._executor import ToolExecutor
 from ._gate import ToolAction, ToolCallContext, ToolDecision, ToolGate
@@ -33,6 +34,7 @@ __all__ = [
     "DELEGATE_TO_AGENT",
     "SEND_MESSAGE",
     "TOOL_PRESETS",
+    "Confirmation",
     "GivenTool",
     "Grants",
     "OpenToolsets",

@@ -21,6 +21,7 @@ from .._shown import shown
 from ..errors import ConfigurationError
 from ._admission import CallCaps, CallLine
 from ._call import ToolCall
+from ._confirmation import Confirmation
 from ._context import ToolContext
 from ._gate import GateFault, ToolDecision, ToolGate, ask_gate, refusal, with_decision
 from ._isolation import failure_fields, run_isolated
@@ -52,6 +53,8 @@ class ToolExecutor:
         max_output_chars: The most characters of a text for the model, for tools that have no limit of their own; None
             for no limit.
         on_tool_call: Asked before each call, when the input has been checked and the tool has not been run.
+        confirmation: Asked about calls that have consequences where there is no gate, and told of those that the gate
+            refuses; None where no such call needs a confirmation.
 
     Raises:
         ConfigurationError: A limit is no sensible number, or the gate cannot be called.
@@ -65,6 +68,7 @@ class ToolExecutor:
         default_timeout: float = 120.0,
         max_output_chars: int | None = None,
         on_tool_call: ToolGate | None = None,
+        confirmation: Confirmation | None = None,
     ) -> None:
         check_whole(max_concurrency, "max_concurrency")
         check_seconds(default_timeout, "default_timeout")
@@ -77,6 +81,7 @@ class ToolExecutor:
         self._default_timeout = default_timeout
         self._max_output_chars = max_output_chars
         self._gate = on_tool_call
+        self._confirmation = confirmation
         self._caps = CallCaps()
         self._places: dict[str, int] = {}
         self._is_ordered = False
@@ -112,9 +117,12 @@ class ToolExecutor:
             fault = f'Tool "{tool.name}" was not run: it may be called at most {tool.max_calls} time(s) in a run'
         if fault is not None:
             return self._result(tool, error_result(fault))
-        if self._gate is None:
+        gate = self._gate
+        if gate is None and self._confirmation is not None and tool.consequential:
+            gate = self._confirmation.missing_gate()
+        if gate is None:
             return self._result(tool, await self._run_in_turn(tool, value, call, context))
-        return await self._run_gated(self._gate, tool, value, call, context)
+        return await self._run_gated(gate, tool, value, call, context)
 
     async def _run_gated(
         self, gate: ToolGate, tool: Tool, value: Any, call: ToolCall, context: ToolContext
@@ -123,15 +131,17 @@ class ToolExecutor:
         decision: ToolDecision | None = None
         try:
             decision = await ask_gate(gate, tool, value, context)
-            fault = refusal(tool, decision)
+            fault = refused = refusal(tool, decision)
             if decision.updated_input is not None:
                 value, fault = _checked_input(tool, call.replace(input=dict(decision.updated_input)))
             may_run = fault is None
         except GateFault as error:
-            fault = str(error)
+            fault = refused = str(error)
         finally:
             if not may_run:
                 self._caps.give_back(tool)
+        if refused is not None and self._confirmation is not None and tool.consequential:
+            self._confirmation.reject(context.agent, refused)
         returned = await self._run_in_turn(tool, value, call, context) if fault is None else error_result(fault)
         result = self._result(tool, returned)
         return result if decision is None else with_decision(result, decision)

@@ -111,6 +111,8 @@ class Grants:
         """The names of what is granted, without what comes from toolsets; also of tools that only a team offers."""
         self.tools = tuple(item for item in granted if not is_team_placeholder(item))
         """The tools that need no opening, in order: built-in ones, then those that were given."""
+        self.is_consequential = any(item.consequential for item in self.tools)
+        """Whether one of these tools is declared to have consequences."""
         self.toolsets = tuple(item for item in given if not isinstance(item, Tool | str))
         """The toolsets to open."""
         if len({id(item) for item in self.toolsets}) < len(self.toolsets):

@@ -64,7 +64,7 @@ class Tool:
     max_output_chars: int | None = None
     """The most characters of a text that the model gets; None for the executor's limit."""
     consequential: bool = False
-    """Whether calls have consequences outside the run; told to the gate, and nothing else follows from it."""
+    """Whether calls have consequences outside the run; told to the gate, and runs may ask for their confirmation."""
     exclusive: bool = False
     """Whether a call runs alone: never at the same time as another call of the run."""
     max_calls: int | None = None

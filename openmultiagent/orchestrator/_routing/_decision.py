@@ -237,7 +237,7 @@ def uses_consequential_tools(agents: Sequence[AgentConfig]) -> bool:
     Args:
         agents: The roster. What is in their toolsets shows only when those are opened.
     """
-    return any(tool.consequential for agent in agents for tool in agent.grants.tools)
+    return any(agent.grants.is_consequential for agent in agents)
 
 
 def permission_boundaries(agents: Sequence[AgentConfig]) -> tuple[str | None, ...]:
