@@ -179,7 +179,7 @@ class _Subscription:
 
 
 _NEVER = Signal()
-"""Of all runs without listeners: nobody serves them, and so nobody waits for that."""
+"""Of all runs whose listeners return nothing to be awaited: nobody serves them, and so nobody waits for that."""
 
 
 class EventBus:
@@ -239,7 +239,7 @@ class EventBus:
         self._closed = False
         self._working = 0
         self._idle: anyio.Event | None = None
-        self._served = Signal() if listeners else _NEVER
+        self._served = Signal() if self.needs_service else _NEVER
         self._is_served = False
         self._logged_dropped = 0
 
@@ -381,6 +381,8 @@ class EventBus:
                 subscription.pending = deque()
             subscription.pending.append(returned)
             self.needs_service = True
+            if self._served is _NEVER:
+                self._served = Signal()
             if subscription.wake is not None:
                 subscription.wake.set()
 

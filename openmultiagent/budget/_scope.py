@@ -9,7 +9,7 @@ its place taken, without a wait between the two, so that calls made at the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, get_args
 
 from .._shown import shown
@@ -358,7 +358,9 @@ class BudgetScope:
             tallies[context] = (usage, cost, 1) if tally is None else (tally[0] + usage, tally[1] + cost, tally[2] + 1)
             scope = scope.parent
 
-    def _lineage(self) -> list[BudgetScope]:
+    def _lineage(self) -> Sequence[BudgetScope]:
+        if self.parent is None:
+            return (self,)
         lineage = [self]
         while lineage[-1].parent is not None:
             lineage.append(lineage[-1].parent)
@@ -454,7 +456,8 @@ _UNKNOWN = TokenUsage.unknown()
 
 
 def _tokens(scope: BudgetScope) -> int:
-    return scope.usage.total_tokens + scope.reserved
+    usage = scope.usage
+    return usage.input_tokens + usage.output_tokens + scope.reserved
 
 
 def _elapsed(scope: BudgetScope) -> float:

@@ -117,7 +117,8 @@ class Progress:
             if service is not None and not owned:
                 with anyio.CancelScope(shield=True):  # the service ends itself
                     await bus.served()
-            self._raise_exits()
+            if self._exits:
+                self._raise_exits()
 
     def open(self) -> None:
         """Serve async listeners beside the runs, until ``aclose``."""
