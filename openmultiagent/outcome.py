@@ -232,11 +232,13 @@ class AgentRunResult(Generic[T]):
             ConfigurationError: It describes no result.
         """
         try:
-            return cls(**_read_result(record))
+            result = cls(**_read_result(record))
         except ConfigurationError:
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ConfigurationError(f"the record of a result cannot be read: {describe_error(error)}") from None
+        check_result(result, "the record")
+        return result
 
     def __copy__(self) -> AgentRunResult[T]:
         return self.replace()
@@ -322,13 +324,13 @@ def identity_dict(identity: RunIdentity) -> dict[str, Any]:
 def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
     identity, info, duration = record["identity"], record.get("error_info"), record.get("duration")
     return {
-        "success": bool(record["success"]),
+        "success": record["success"],
         "status": read_status(record["status"]),
         "stop_reason": _one_of(record["stop_reason"], get_args(StopReason)),
-        "output": str(record["output"]),
+        "output": record["output"],
         "structured": copy.deepcopy(record.get("structured")),
         "messages": coerce_messages(record.get("messages", ())),
-        "token_usage": TokenUsage(**record.get("token_usage", {})),
+        "token_usage": TokenUsage.from_dict(record.get("token_usage", {})),
         "usage_report": tuple(read_usage_entry(entry) for entry in record.get("usage_report", ())),
         "tool_calls": tuple(ToolCallRecord(**copy.deepcopy(dict(call))) for call in record.get("tool_calls", ())),
         "identity": read_identity(identity),
@@ -364,7 +366,7 @@ def read_usage_entry(record: Mapping[str, Any]) -> UsageEntry:
     Args:
         record: Its fields.
     """
-    return UsageEntry(**{**record, "usage": TokenUsage(**record["usage"])})
+    return UsageEntry(**{**record, "usage": TokenUsage.from_dict(record["usage"])})
 
 
 def read_identity(record: Mapping[str, Any]) -> RunIdentity:
@@ -423,7 +425,7 @@ def check_result(result: Any, where: str) -> None:
         value = getattr(result, name)
         if not isinstance(value, kind):
             wanted = " or ".join("None" if each is NoneType else each.__name__ for each in kind)
-            raise ConfigurationError(f"the result that {where} returned has {name} {shown(value)}: it must be {wanted}")
+            raise ConfigurationError(f"the result of {where} has {name} {shown(value)}: it must be {wanted}")
 
 
 _FIELD_TYPES: Final[Mapping[str, tuple[type, ...]]] = {

@@ -64,6 +64,9 @@ class Unwritable(BaseModel):
         return self.model_dump_json()
 
 
+NESTED: list[Any] = []
+for _ in range(10_000):
+    NESTED = [NESTED]
 ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
 
@@ -565,6 +568,11 @@ def test_a_result_is_read_from_its_json_data() -> None:
         ({"token_usage": None}, "cannot be read: TypeError"),
         ({"status": None}, "cannot be read: TypeError"),
         ({"duration": "long"}, "cannot be read: ValueError"),
+        ({"token_usage": {"input_tokens": -1}}, "counts of tokens must be whole numbers from 0"),
+        ({"token_usage": {"output_tokens": True}}, "counts of tokens must be whole numbers from 0"),
+        ({"structured": NESTED}, "cannot be read: RecursionError"),
+        ({"success": "no"}, "the record has success 'no': it must be bool"),
+        ({"output": None}, "the record has output None: it must be str"),
     ],
 )
 def test_what_is_no_record_of_a_result_is_refused(change: dict[str, Any], text: str) -> None:

@@ -162,6 +162,6 @@ class PlanArtifact:
         """
         try:
             record = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (RecursionError, TypeError, ValueError) as error:
             raise ConfigurationError(f"a plan must be JSON: {error}") from None
         return cls.from_dict(record)

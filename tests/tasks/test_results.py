@@ -281,6 +281,9 @@ def test_a_decision_that_describes_itself_is_asked() -> None:
     ("text", "fault"),
     [
         ("{", "must be JSON"),
+        ("[" * 100_000, "must be JSON"),
+        (json.dumps(full_result().to_dict() | {"success": 1}), "the record has success 1: it must be bool"),
+        (json.dumps(full_result().to_dict() | {"total_token_usage": {"input_tokens": -1}}), "whole numbers from 0"),
         ("[]", "cannot be read: AttributeError"),
         ("{}", "cannot be read: KeyError"),
         (json.dumps(full_result().to_dict() | {"status": {"code": "fine"}}), "'fine' is none of"),

@@ -311,8 +311,8 @@ def _checked(result: object) -> TaskProfilerResult:
     if not isinstance(result, TaskProfilerResult):
         raise InvalidProfileError(f"a profiler must return a TaskProfilerResult, got {type(result).__name__}")
     usage: object = result.usage
-    if usage is not None and not isinstance(usage, TokenUsage):
-        raise InvalidProfileError(f"usage must be a TokenUsage or None, got {type(usage).__name__}")
+    if usage is not None and not (isinstance(usage, TokenUsage) and usage.is_sound):
+        raise InvalidProfileError(f"usage must be a TokenUsage of whole numbers from 0, or None, got {shown(usage)}")
     return result
 
 
@@ -333,7 +333,7 @@ async def _unprofiled(
         reasons=(f"decided without a profile: {code} ({type(error).__name__})",),
         requested_profiler_version=version,
         fallback_code=code,
-        usage=usage if isinstance(usage, TokenUsage) else None,
+        usage=usage if isinstance(usage, TokenUsage) and usage.is_sound else None,
         model=getattr(result, "model", None),
         provider=getattr(result, "provider", None),
     )
