@@ -344,7 +344,7 @@ def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _one_of(value: Any, words: tuple[str, ...]) -> Any:
     if value not in words:
-        raise ConfigurationError(f"{value!r:.100} is none of {', '.join(words)}")
+        raise ConfigurationError(f"{shown(value)} is none of {', '.join(words)}")
     return value
 
 

@@ -271,6 +271,11 @@ class Decision:
         return {"mode": "single"}
 
 
+NESTED: list[Any] = []
+for _ in range(10_000):
+    NESTED = [NESTED]
+
+
 @proves("TSK-63")
 def test_a_decision_that_describes_itself_is_asked() -> None:
     assert full_result(routing_decision=Decision()).to_dict()["routing_decision"] == {"mode": "single"}
@@ -420,6 +425,8 @@ def test_an_edited_plan_is_checked_again() -> None:
         ({"version": 1, "tasks": [{"title": "t", "description": "d"}]}, r"tasks\[0\] 't' has no id"),
         ({"version": 1, "tasks": [{"title": "t"}]}, r"tasks\[0\] lacks 'description'"),
         ({"version": 1, "tasks": [], "goal": 3}, "goal must be a string"),
+        ({"version": 10**5000, "tasks": []}, "got <int whose repr raises ValueError>"),
+        ({"version": 1, "tasks": [], "content_hash": NESTED}, "got <list whose repr raises RecursionError>"),
     ],
 )
 def test_what_is_no_plan_is_refused(record: Any, text: str) -> None:

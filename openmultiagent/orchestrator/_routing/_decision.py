@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, get_args
 from anyio.lowlevel import checkpoint
 from pydantic import Field, SkipValidation
 
+from ..._failures import error_text
 from ..._shown import shown
 from ..._spec import as_spec, spec
 from ...adapters import LLMAdapter
@@ -326,7 +327,8 @@ async def _unprofiled(
     if config.failure_policy == "fail":
         if isinstance(error, RoutingTimeoutError):
             raise error
-        raise RoutingProfilerFailedError(f"the profiler failed ({code}): {error!s:.300}", cause=error) from error
+        text = error_text(error)[:300]
+        raise RoutingProfilerFailedError(f"the profiler failed ({code}): {text}", cause=error) from error
     usage: object = getattr(result, "usage", None)
     return RoutingAssessment(
         outcome="fallback",
