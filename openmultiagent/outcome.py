@@ -257,7 +257,7 @@ make_result: Callable[..., AgentRunResult[Any]] = maker(AgentRunResult)
 """Makes a result of all its fields; everybody who looks at a run is given one."""
 
 _held: Any = AgentRunResult.__dict__["messages"]
-_READING = threading.Lock()
+_READING = threading.RLock()  # a finalizer, or an object that is copied, may read another result meanwhile
 
 
 def _own_messages(result: AgentRunResult[Any]) -> Any:

@@ -31,7 +31,7 @@ from openmultiagent.errors import (
     TokenBudgetExceededError,
 )
 from openmultiagent.identity import RunIdentity, RunLink
-from openmultiagent.messages import LLMMessage, TextBlock, ToolUseBlock
+from openmultiagent.messages import LLMMessage, TextBlock, ToolUseBlock, UnreadMessages
 from openmultiagent.outcome import (
     AgentRunResult,
     ErrorInfo,
@@ -441,6 +441,32 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change(make_copy: Any) -> N
     assert first.error is error
     poison(first)
     assert second == result == make_result(error=error)
+
+
+class Curious:
+    """Looks at another result when it is copied."""
+
+    def __init__(self, other: AgentRunResult[Any]) -> None:
+        self.other = other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> str:
+        return str(len(self.other.messages))
+
+
+@proves("RUN-21")
+def test_messages_may_be_read_while_others_are_copied() -> None:
+    def unread(value: object) -> AgentRunResult[Any]:
+        call = ToolUseBlock.new("1", "look", {})
+        call.input["value"] = value
+        return make_result(messages=UnreadMessages([LLMMessage.assistant([call])]))
+
+    result = unread(Curious(unread("other")))
+    # In a thread of its own: where it waits for itself, the test still ends.
+    reader = threading.Thread(target=lambda: result.messages, daemon=True)
+    reader.start()
+    reader.join(5)
+    assert not reader.is_alive()
+    assert result.messages[0].to_dict()["content"][0]["input"] == {"value": "1"}
 
 
 class Locked:
