@@ -2,8 +2,8 @@
 
 Layout; a module imports from lines above its own and, on its own line, from names to its left::
 
-    words         _version _log _patterns _record _shown errors _spec redaction messages usage identity _failures
-                  outcome receipt
+    words         _version _log _patterns _record _shown errors _spec redaction messages usage identity _plain
+                  _failures outcome receipt
     mechanics     _sqlite _detached _deadlines cancellation egress budget events _middleware
     ports         stores adapters tools
     agents        agent tracing evaluation

@@ -6,16 +6,19 @@ whatever the exception does when it is looked at.
 
 from __future__ import annotations
 
-import math
 import sys
+from contextlib import suppress
 
 from .errors import AdapterError, LLMCallTimeoutError, OpenMultiAgentError, RoutingTimeoutError
 from .messages import replace_lone_surrogates
 from .redaction import redact_start
 
-__all__ = ["attribute_of", "describe_error", "error_text", "http_status", "is_retryable_error", "is_timeout"]
+__all__ = ["describe_error", "error_text", "http_status", "is_retryable_error", "is_timeout", "word_of"]
 
 _MAX_TEXT = 1024
+_MAX_WORD = 256
+_NO_STATUS = 1000
+"""What HTTP has no status of any more."""
 _RETRYABLE_STATUS = frozenset({408, 409, 429})
 
 
@@ -59,9 +62,28 @@ def http_status(error: object) -> int | None:
     response = attribute_of(error, "response")
     for holder, name in ((error, "status"), (error, "status_code"), (response, "status_code")):
         value = attribute_of(holder, name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return int(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            with suppress(Exception):  # a foreign number may fail in any way
+                if 0 <= value < _NO_STATUS:  # so it is neither NaN nor beyond all floats
+                    return int(value)
     return None
+
+
+def word_of(error: object, name: str, types: tuple[type, ...] = (str,)) -> str | None:
+    """Return an attribute as text: redacted, and cut to 256 characters; None for one of another type.
+
+    Args:
+        error: Any exception.
+        name: The attribute.
+        types: What it may be.
+    """
+    value = attribute_of(error, name)
+    if not isinstance(value, types) or isinstance(value, bool):
+        return None
+    try:
+        return _safe(str(value), _MAX_WORD)
+    except Exception:  # noqa: BLE001 - a foreign text or number may fail in any way
+        return None
 
 
 def attribute_of(error: object, name: str) -> object:
@@ -87,7 +109,12 @@ def error_text(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - a foreign exception's __str__ may fail in any way
         text = ""
-    return redact_start(replace_lone_surrogates(text), _MAX_TEXT)
+    return _safe(text, _MAX_TEXT)
+
+
+def _safe(text: str, limit: int) -> str:
+    # Of a subclass of str only the characters are taken: its methods may do anything.
+    return redact_start(replace_lone_surrogates(str.__str__(text)), limit)
 
 
 def describe_error(error: BaseException) -> str:

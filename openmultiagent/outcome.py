@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, replace
 from functools import partial
+from types import NoneType
 from typing import Any, Final, Generic, Literal, get_args
 
 from typing_extensions import TypeVar
 
-from ._failures import attribute_of, describe_error, error_text, http_status, is_retryable_error, is_timeout
+from ._failures import describe_error, error_text, http_status, is_retryable_error, is_timeout, word_of
+from ._plain import plain_data
 from ._record import maker, record
+from ._shown import shown
 from .errors import (
     AdapterError,
     ConfigurationError,
@@ -31,7 +33,7 @@ from .errors import (
     TokenBudgetExceededError,
 )
 from .identity import MetadataValue, RunIdentity, RunLink, copy_metadata
-from .messages import LLMMessage, UnreadMessages, coerce_messages, copy_messages, replace_lone_surrogates
+from .messages import LLMMessage, UnreadMessages, coerce_messages, copy_messages
 from .usage import TokenUsage, UsageEntry
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "StopReason",
     "ToolCallRecord",
     "can_pickle",
+    "check_result",
     "classify_failure",
     "copy_result",
     "describe_error",
@@ -231,11 +234,13 @@ class AgentRunResult(Generic[T]):
             ConfigurationError: It describes no result.
         """
         try:
-            return cls(**_read_result(record))
+            result = cls(**_read_result(record))
         except ConfigurationError:
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ConfigurationError(f"the record of a result cannot be read: {describe_error(error)}") from None
+        check_result(result, "the record")
+        return result
 
     def __copy__(self) -> AgentRunResult[T]:
         return self.replace()
@@ -254,7 +259,7 @@ make_result: Callable[..., AgentRunResult[Any]] = maker(AgentRunResult)
 """Makes a result of all its fields; everybody who looks at a run is given one."""
 
 _held: Any = AgentRunResult.__dict__["messages"]
-_READING = threading.Lock()
+_READING = threading.RLock()  # a finalizer, or an object that is copied, may read another result meanwhile
 
 
 def _own_messages(result: AgentRunResult[Any]) -> Any:
@@ -303,18 +308,6 @@ def can_pickle(error: BaseException | None) -> bool:
         return False
 
 
-def plain_data(value: object) -> Any:
-    """Return a value of any type as plain JSON data.
-
-    Args:
-        value: Anything; what JSON does not know is written as its text, NaN and infinities as null.
-    """
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - only results that are written out need it
-
-    text = json.dumps(to_jsonable_python(value, serialize_unknown=True))
-    return replace_lone_surrogates(json.loads(text, parse_constant=lambda _constant: None))  # no NaN in JSON
-
-
 def identity_dict(identity: RunIdentity) -> dict[str, Any]:
     """Return an identity as plain JSON data, which ``read_identity`` reads.
 
@@ -333,13 +326,13 @@ def identity_dict(identity: RunIdentity) -> dict[str, Any]:
 def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
     identity, info, duration = record["identity"], record.get("error_info"), record.get("duration")
     return {
-        "success": bool(record["success"]),
+        "success": record["success"],
         "status": read_status(record["status"]),
         "stop_reason": _one_of(record["stop_reason"], get_args(StopReason)),
-        "output": str(record["output"]),
+        "output": record["output"],
         "structured": copy.deepcopy(record.get("structured")),
         "messages": coerce_messages(record.get("messages", ())),
-        "token_usage": TokenUsage(**record.get("token_usage", {})),
+        "token_usage": TokenUsage.from_dict(record.get("token_usage", {})),
         "usage_report": tuple(read_usage_entry(entry) for entry in record.get("usage_report", ())),
         "tool_calls": tuple(ToolCallRecord(**copy.deepcopy(dict(call))) for call in record.get("tool_calls", ())),
         "identity": read_identity(identity),
@@ -353,7 +346,7 @@ def _read_result(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _one_of(value: Any, words: tuple[str, ...]) -> Any:
     if value not in words:
-        raise ConfigurationError(f"{value!r:.100} is none of {', '.join(words)}")
+        raise ConfigurationError(f"{shown(value)} is none of {', '.join(words)}")
     return value
 
 
@@ -375,7 +368,7 @@ def read_usage_entry(record: Mapping[str, Any]) -> UsageEntry:
     Args:
         record: Its fields.
     """
-    return UsageEntry(**{**record, "usage": TokenUsage(**record["usage"])})
+    return UsageEntry(**{**record, "usage": TokenUsage.from_dict(record["usage"])})
 
 
 def read_identity(record: Mapping[str, Any]) -> RunIdentity:
@@ -420,6 +413,36 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
     )
 
 
+def check_result(result: Any, where: str) -> None:
+    """Refuse a result with fields that everybody else would stumble over.
+
+    Args:
+        result: That of an agent or of a team, made by the application.
+        where: Who made it.
+
+    Raises:
+        ConfigurationError: A field is of another type.
+    """
+    for name, kind in _FIELD_TYPES.items():
+        value = getattr(result, name)
+        if not isinstance(value, kind):
+            wanted = " or ".join("None" if each is NoneType else each.__name__ for each in kind)
+            raise ConfigurationError(f"the result of {where} has {name} {shown(value)}: it must be {wanted}")
+
+
+_FIELD_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "success": (bool,),
+    "status": (RunStatus,),
+    "output": (str,),
+    "token_usage": (TokenUsage,),
+    "usage_report": (tuple,),
+    "identity": (RunIdentity,),
+    "error_info": (ErrorInfo, NoneType),
+    "error": (BaseException, NoneType),
+    "flags": (tuple,),
+}
+
+
 def _copy_answer(structured: T) -> T:
     try:
         return copy.deepcopy(structured)
@@ -444,17 +467,15 @@ def classify_failure(
     """
     code, found = _status_and_kind(error, kind)
     text = error_text(error) or type(error).__name__
-    own_code = attribute_of(error, "code")
-    own_provider = attribute_of(error, "provider")
     info = ErrorInfo(
         kind=found,
         name=type(error).__name__,
-        code=str(own_code) if isinstance(own_code, str | int) and not isinstance(own_code, bool) else None,
+        code=word_of(error, "code", (str, int)),
         message=text,
         # What a callback of the application raised is its own fault, and the next run would meet it again.
         retryable=found != "callback" and is_retryable_error(error),
         http_status=http_status(error),
-        provider=own_provider if isinstance(own_provider, str) else provider,
+        provider=provider if (own := word_of(error, "provider")) is None else own,
         attempt=attempt,
     )
     return RunStatus(code, text[:_MAX_STATUS_TEXT]), info

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from ._record import record
+from ._shown import shown
 
 __all__ = ["NO_USAGE", "TokenUsage", "UsageEntry"]
+
+_NO_COUNT = 2**63
+"""More than spans and metrics can express."""
 
 
 @record(kw_only=True)
@@ -37,6 +42,38 @@ class TokenUsage:
     def total_tokens(self) -> int:
         """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all counts are whole numbers from 0, of 63 bits at most: sums of others would bound nothing."""
+        read, written, unknown = self.cache_read_tokens, self.cache_write_tokens, self.unknown_calls
+        taken, given, thought = self.input_tokens, self.output_tokens, self.reasoning_tokens
+        kinds = type(taken) is type(given) is type(thought) is type(read) is type(written) is type(unknown) is int
+        return (
+            kinds
+            and 0 <= taken < _NO_COUNT
+            and 0 <= given < _NO_COUNT
+            and 0 <= thought < _NO_COUNT
+            and 0 <= read < _NO_COUNT
+            and 0 <= written < _NO_COUNT
+            and 0 <= unknown < _NO_COUNT
+        )
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> TokenUsage:
+        """Return the usage that ``to_dict`` described.
+
+        Args:
+            record: Counts by name; one that is missing is 0.
+
+        Raises:
+            TypeError: It has other names.
+            ValueError: It has other values.
+        """
+        usage = cls(**record)
+        if not usage.is_sound:
+            raise ValueError(f"counts of tokens must be whole numbers from 0, got {shown(dict(record))}")
+        return usage
 
     @classmethod
     def unknown(cls) -> TokenUsage:

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_serializer
 
 from openmultiagent.errors import (
     AdapterError,
@@ -31,7 +31,7 @@ from openmultiagent.errors import (
     TokenBudgetExceededError,
 )
 from openmultiagent.identity import RunIdentity, RunLink
-from openmultiagent.messages import LLMMessage, TextBlock, ToolUseBlock
+from openmultiagent.messages import LLMMessage, TextBlock, ToolUseBlock, UnreadMessages
 from openmultiagent.outcome import (
     AgentRunResult,
     ErrorInfo,
@@ -49,6 +49,26 @@ from tests.support import proves
 
 class Answer(BaseModel):
     numbers: list[float]
+
+
+class Unwritable(BaseModel):
+    """An answer whose class has a fault."""
+
+    at: int = 0
+
+    @field_serializer("at")
+    def _at(self, value: int) -> int:
+        raise RuntimeError("no")
+
+    def __repr__(self) -> str:
+        return self.model_dump_json()
+
+
+NESTED: list[Any] = []
+for _ in range(10_000):
+    NESTED = [NESTED]
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
 
 
 class PlainError(Exception):
@@ -327,6 +347,65 @@ def test_describing_a_failure_never_fails() -> None:
     assert describe_error(HostileError()) == "HostileError"
 
 
+class HostileText(str):
+    """Its characters are harmless; asking for them is not."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+    def __format__(self, spec: str) -> str:
+        raise ValueError("no")
+
+
+class HostileNumber(float):
+    """A number that is none."""
+
+    def __int__(self) -> int:
+        raise ValueError("no")
+
+
+class HostileTextError(Exception):
+    """Says something that cannot be put into another text."""
+
+    def __str__(self) -> str:
+        return HostileText("said")
+
+
+@proves("RUN-12", "RUN-15")
+@pytest.mark.parametrize(
+    ("attributes", "code", "provider"),
+    [
+        ({"status": 10**400, "status_code": math.nan}, None, "p"),
+        ({"status": -1, "status_code": 1000}, None, "p"),
+        ({"status": HostileNumber(4)}, None, "p"),
+        ({"response": SimpleNamespace(status_code=10**400)}, None, "p"),
+        ({"code": 10**5000, "provider": 5}, None, "p"),
+        ({"code": HostileText("x"), "provider": HostileText("x")}, None, "p"),
+        ({"code": "\ud800", "provider": "\ud800"}, "\ufffd", "\ufffd"),
+        ({"code": "c" * 10**6, "provider": "p" * 10**6}, "c" * 256, "p" * 256),
+        (
+            {"code": "password=hunter2", "provider": "at password=hunter2"},
+            "password=[redacted]",
+            "at password=[redacted]",
+        ),
+        ({"code": True}, None, "p"),
+    ],
+)
+def test_attributes_of_an_error_are_described_short_and_safe(
+    attributes: dict[str, Any], code: str | None, provider: str
+) -> None:
+    _, info = classify_failure(PlainError(**attributes), provider="p")
+    assert (info.code, info.provider, info.http_status) == (code, provider, None)
+    json.dumps(info.to_dict(), ensure_ascii=False).encode()
+
+
+@proves("RUN-15")
+def test_of_the_text_of_an_error_only_the_characters_are_taken() -> None:
+    assert describe_error(HostileTextError()) == "HostileTextError: said"
+
+
 @proves("RUN-15")
 def test_an_error_in_a_log_line_has_its_type_and_no_secret() -> None:
     assert describe_error(ValueError("password=hunter2 failed")) == "ValueError: password=[redacted]"
@@ -362,6 +441,32 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change(make_copy: Any) -> N
     assert first.error is error
     poison(first)
     assert second == result == make_result(error=error)
+
+
+class Curious:
+    """Looks at another result when it is copied."""
+
+    def __init__(self, other: AgentRunResult[Any]) -> None:
+        self.other = other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> str:
+        return str(len(self.other.messages))
+
+
+@proves("RUN-21")
+def test_messages_may_be_read_while_others_are_copied() -> None:
+    def unread(value: object) -> AgentRunResult[Any]:
+        call = ToolUseBlock.new("1", "look", {})
+        call.input["value"] = value
+        return make_result(messages=UnreadMessages([LLMMessage.assistant([call])]))
+
+    result = unread(Curious(unread("other")))
+    # In a thread of its own: where it waits for itself, the test still ends.
+    reader = threading.Thread(target=lambda: result.messages, daemon=True)
+    reader.start()
+    reader.join(5)
+    assert not reader.is_alive()
+    assert result.messages[0].to_dict()["content"][0]["input"] == {"value": "1"}
 
 
 class Locked:
@@ -489,6 +594,11 @@ def test_a_result_is_read_from_its_json_data() -> None:
         ({"token_usage": None}, "cannot be read: TypeError"),
         ({"status": None}, "cannot be read: TypeError"),
         ({"duration": "long"}, "cannot be read: ValueError"),
+        ({"token_usage": {"input_tokens": -1}}, "counts of tokens must be whole numbers from 0"),
+        ({"token_usage": {"output_tokens": True}}, "counts of tokens must be whole numbers from 0"),
+        ({"structured": NESTED}, "cannot be read: RecursionError"),
+        ({"success": "no"}, "the record has success 'no': it must be bool"),
+        ({"output": None}, "the record has output None: it must be str"),
     ],
 )
 def test_what_is_no_record_of_a_result_is_refused(change: dict[str, Any], text: str) -> None:
@@ -523,6 +633,9 @@ def test_the_json_data_of_a_result_is_independent_of_it() -> None:
         ("\ud83d", "\ufffd"),
         (Answer(numbers=[math.nan]), {"numbers": [None]}),
         ({"when": {1}}, {"when": [1]}),
+        (ENDLESS, "[[...]]"),
+        ({"count": 10**5000}, "<dict whose repr raises ValueError>"),
+        (Unwritable(), "<Unwritable whose repr raises PydanticSerializationError>"),
     ],
 )
 def test_a_structured_answer_of_any_kind_becomes_json_data(value: object, expected: object) -> None:

@@ -120,7 +120,7 @@ class AdapterCapabilities:
     """What the caller of an adapter may rely on."""
 
     read_only: bool = False
-    """The adapter never changes the messages that it gets, so it may be handed the conversation itself, uncopied."""
+    """The adapter changes neither the messages that it gets nor, later, the blocks that it returns; none is copied."""
     structured_output: bool = False
     """The provider can be made to answer by ``output_schema``."""
     echoes_reasoning: Literal["never", "own-issued", "tool-use-only"] = "never"

@@ -11,7 +11,7 @@ from .._record import record
 from .._shown import shown
 from ..errors import ConfigurationError, InvalidMessageError
 from ..messages import ContentBlock, LLMMessage, Role, TextBlock, coerce_messages, copy_messages
-from ..outcome import AgentRunResult, RunStatus, copy_result
+from ..outcome import AgentRunResult, RunStatus, check_result, copy_result
 from ._config import AgentConfig
 
 __all__ = ["BeforeRunContext", "apply_after_run", "apply_before_run"]
@@ -142,7 +142,7 @@ async def apply_after_run(config: AgentConfig, result: AgentRunResult[Any]) -> A
         result: The run's result; the hook gets a copy.
 
     Raises:
-        ConfigurationError: The hook returned something else than a result or None.
+        ConfigurationError: The hook returned something else than a result or None, or a result that is none.
     """
     if config.after_run is None:
         return result
@@ -153,6 +153,7 @@ async def apply_after_run(config: AgentConfig, result: AgentRunResult[Any]) -> A
         return result
     if not isinstance(returned, AgentRunResult):
         raise ConfigurationError(f"after_run must return an AgentRunResult or None, got {type(returned).__name__}")
+    check_result(returned, "after_run")
     return _consistent(result, copy_result(returned))
 
 

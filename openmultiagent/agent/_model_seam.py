@@ -195,14 +195,16 @@ class ModelSeam:
 
     def _checked(self, response: object) -> LLMResponse:
         # The adapter may be anybody's, and what it made is typed only as it says.
+        found = response
         if isinstance(response, LLMResponse):
             content: object = response.content
             usage: object = response.usage
-            if isinstance(content, list) and (usage is None or isinstance(usage, TokenUsage)):
+            if isinstance(content, list) and (usage is None or (isinstance(usage, TokenUsage) and usage.is_sound)):
                 return response
+            found = usage if isinstance(content, list) else content
         raise LLMProtocolError(
             f"adapter {shown(self._adapter.name)} must return an LLMResponse with a list of blocks, and with a "
-            f"TokenUsage or None, got {shown(response)}",
+            f"TokenUsage of whole numbers from 0, or None, got {shown(found)}",
             provider=self._adapter.name,
             retryable=False,
         )

@@ -9,6 +9,7 @@ else.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import math
 import random
@@ -191,7 +192,7 @@ class EvaluationSink:
             return sample >= 1 or (sample > 0 and random.random() < sample)  # noqa: S311 - a share, no secret
         try:
             return _answered(sample(call.fork())) is True
-        except Exception as error:  # noqa: BLE001 - isolation boundary: a sampler cannot fail a run
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: a sampler cannot fail a run
             self._count_failure("evaluation_sampler_failed", call.identity.run_id, error)
             return False
 

@@ -30,7 +30,7 @@ from ..budget import BudgetError
 from ..errors import ConfigurationError
 from ..events import EventBus
 from ..identity import copy_metadata
-from ..outcome import AgentRunResult, classify_failure, copy_result
+from ..outcome import AgentRunResult, check_result, classify_failure, copy_result
 
 __all__ = ["run_around"]
 
@@ -115,4 +115,5 @@ def copy_middleware_result(result: Result) -> Result:
     """
     if not isinstance(result, AgentRunResult):
         raise ConfigurationError(f"a run middleware must return an AgentRunResult, got {type(result).__name__}")
+    check_result(result, "a run middleware")
     return copy_result(result)

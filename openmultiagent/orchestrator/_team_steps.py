@@ -15,7 +15,7 @@ from ..agent import RunCall, as_failure
 from ..cancellation import CancelToken
 from ..errors import ConfigurationError
 from ..identity import copy_metadata
-from ..outcome import ErrorInfo, ErrorKind, RunStatus, classify_failure
+from ..outcome import ErrorInfo, ErrorKind, RunStatus, check_result, classify_failure
 from ..tasks import TeamRunResult, copy_team_result
 from ._gates import cancelled_stop
 
@@ -150,4 +150,5 @@ def copy_team_middleware_result(result: Any) -> TeamRunResult:
         raise ConfigurationError(
             f"a run middleware must return a TeamRunResult for a run of a team or of tasks, got {type(result).__name__}"
         )
+    check_result(result, "a run middleware")
     return copy_team_result(result)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from .._patterns import lazy_pattern
+from .._shown import shown
 from ..errors import ConfigurationError
 from ..redaction import is_sensitive_name, redact_sensitive_text
 
@@ -55,7 +56,7 @@ def safely_shown(value: object) -> str:
     Args:
         value: Anything.
     """
-    return f"{value!r:.30}" if value is None or isinstance(value, int | float) else type(value).__name__
+    return shown(value, 30) if value is None or isinstance(value, int | float) else type(value).__name__
 
 
 def refuse_unknown_keys(
@@ -83,7 +84,7 @@ def refuse_unknown_keys(
 
         near = difflib.get_close_matches(key, names, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"its fields are {', '.join(names)}"
-        raise ConfigurationError(f"{where} has no field {key!r:.100}; {advice}")
+        raise ConfigurationError(f"{where} has no field {shown(key)}; {advice}")
 
 
 def read_mapping(value: object, where: str) -> Mapping[str, Any]:

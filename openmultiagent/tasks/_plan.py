@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, cast
 
 from pydantic import SkipValidation
 
+from .._shown import shown
 from .._spec import spec
 from ..errors import ConfigurationError, InvalidTaskDependenciesError
 from ._fields import read_mapping, safely_shown
@@ -57,7 +58,7 @@ class PlanArtifact:
         if self.goal is not None:
             object.__setattr__(self, "goal", read_task_input(self.goal, "goal"))
         if self.content_hash is not None and not isinstance(self.content_hash, str):
-            raise ConfigurationError(f"a plan's content_hash must be a string, got {self.content_hash!r:.100}")
+            raise ConfigurationError(f"a plan's content_hash must be a string, got {shown(self.content_hash)}")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -138,7 +139,7 @@ class PlanArtifact:
         """
         version = read_mapping(record, "a plan").get("version")
         if version != cls.VERSION or isinstance(version, bool):
-            raise ConfigurationError(f"a plan must be a mapping with version {cls.VERSION}, got {version!r:.100}")
+            raise ConfigurationError(f"a plan must be a mapping with version {cls.VERSION}, got {shown(version)}")
         strange = sorted(set(map(str, record)) - {"version", "goal", "tasks", "content_hash"})
         if strange or "tasks" not in record:
             found = ", ".join(map(str, record))
@@ -162,6 +163,6 @@ class PlanArtifact:
         """
         try:
             record = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (RecursionError, TypeError, ValueError) as error:
             raise ConfigurationError(f"a plan must be JSON: {error}") from None
         return cls.from_dict(record)

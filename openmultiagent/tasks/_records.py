@@ -77,7 +77,7 @@ class TaskExecutionMetrics:
             started_at=read_time(record["started_at"], "metrics.started_at"),
             ended_at=read_time(record["ended_at"], "metrics.ended_at"),
             duration=float(record["duration"]),
-            token_usage=TokenUsage(**record["token_usage"]),
+            token_usage=TokenUsage.from_dict(record["token_usage"]),
             tool_calls=tuple(ToolCallRecord(**copy.deepcopy(dict(call))) for call in record["tool_calls"]),
             retries=int(record["retries"]),
         )

@@ -20,6 +20,7 @@ from ..outcome import (
     ErrorInfo,
     RunStatus,
     can_pickle,
+    check_result,
     copy_result,
     describe_error,
     identity_dict,
@@ -143,11 +144,13 @@ class TeamRunResult:
             ConfigurationError: It describes no result.
         """
         try:
-            return cls(**_read(record))
+            result = cls(**_read(record))
         except ConfigurationError:
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ConfigurationError(f"the record of a result cannot be read: {describe_error(error)}") from None
+        check_result(result, "the record")
+        return result
 
     def to_json(self) -> str:
         """Return the result as JSON."""
@@ -165,7 +168,7 @@ class TeamRunResult:
         """
         try:
             record = json.loads(text)
-        except ValueError as error:
+        except (RecursionError, TypeError, ValueError) as error:
             raise ConfigurationError(f"a result must be JSON: {error}") from None
         return cls.from_dict(record)
 
@@ -196,16 +199,16 @@ def _added(usages: Iterable[tuple[str, TokenUsage]]) -> dict[str, TokenUsage]:
 def _read(record: Mapping[str, Any]) -> dict[str, Any]:
     goal, plan, metrics, info = (record.get(key) for key in ("goal", "plan", "metrics", "error_info"))
     return {
-        "success": bool(record["success"]),
+        "success": record["success"],
         "status": read_status(record["status"]),
-        "final_output": str(record["final_output"]),
+        "final_output": record["final_output"],
         "goal": None if goal is None else read_task_input(goal, "goal"),
         "tasks": tuple(TaskExecutionRecord.from_dict(task) for task in record["tasks"]),
         "task_results": {key: AgentRunResult.from_dict(item) for key, item in record["task_results"].items()},
         "agent_results": {key: AgentRunResult.from_dict(item) for key, item in record["agent_results"].items()},
         "decomposition": _read_run(record.get("decomposition")),
         "synthesis": _read_run(record.get("synthesis")),
-        "total_token_usage": TokenUsage(**record["total_token_usage"]),
+        "total_token_usage": TokenUsage.from_dict(record["total_token_usage"]),
         "usage_report": tuple(read_usage_entry(entry) for entry in record["usage_report"]),
         "plan": None if plan is None else PlanArtifact.from_dict(plan),
         "plan_only": bool(record["plan_only"]),

@@ -7,6 +7,7 @@ never in the middle of one, and cannot disturb it.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -339,7 +340,7 @@ class TaskStates(TaskBoard):
     def _call(self, event: QueueEvent, handler: Callable[..., object], arguments: tuple[Task, ...]) -> None:
         try:
             handler(*arguments)
-        except Exception as error:  # noqa: BLE001 - isolation boundary: users' handlers
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: users' handlers
             _log.warning("queue_handler_failed", queue_event=event, error=describe_error(error))
 
 

@@ -6,6 +6,7 @@ are told.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import threading
 from collections.abc import Callable
@@ -83,7 +84,7 @@ class Handlers:
                 if inspect.iscoroutine(returned):
                     returned.close()
                     raise TypeError("it returned a coroutine, which nobody awaits")  # noqa: TRY301 - told like others
-            except Exception as error:  # noqa: BLE001 - isolation boundary: users' functions
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: users' functions
                 _log.error("team_handler_failed", what=self._what, topic=topic, error=describe_error(error))
 
 

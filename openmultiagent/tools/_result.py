@@ -257,7 +257,7 @@ def _omission(count: int) -> str:
 def _describe_one(error: BaseException) -> str:
     name = type(error).__name__
     try:
-        text = str(error)
+        text = str.__str__(str(error))  # of a subclass only the characters
     except Exception:  # noqa: BLE001 - the error is a user's, and so is its __str__
         text = ""
     return f"{name}: {text}" if text else name

@@ -7,6 +7,7 @@ bytes of media are in no attribute, whatever is asked for; an attribute is valid
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
@@ -114,7 +115,7 @@ class ContentCapture:
         """
         try:
             span.set_attributes(make(subject))
-        except Exception as error:  # noqa: BLE001 - isolation boundary: a user's mask, and blocks of anybody's adapter
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: a user's mask, and blocks of anybody's adapter
             if not self._has_failed:  # once is enough: it will go on like this
                 self._has_failed = True
                 _log.warning("trace_content_failed", error=type(error).__name__)

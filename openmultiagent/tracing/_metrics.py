@@ -7,6 +7,7 @@ twice; no provider is ever set here, and without one nothing is measured.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -59,7 +60,7 @@ class Metrics:
                 return False
             try:
                 self._instruments = _Instruments(provider)
-            except Exception as error:  # noqa: BLE001 - isolation boundary: the application's provider
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: the application's provider
                 _log.error("metrics_failed", error=type(error).__name__)
                 self._instruments = _Instruments(NoOpMeterProvider())
         return not isinstance(self._instruments.duration, NoOpHistogram)
@@ -167,7 +168,7 @@ class _Instruments:
         """
         try:
             histogram.record(value, attributes)
-        except Exception as error:  # noqa: BLE001 - isolation boundary: the application's provider, views and reservoirs
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: the application's provider, views and reservoirs
             if not self._has_failed:  # it will go on like this
                 self._has_failed = True
                 _log.error("metrics_failed", error=type(error).__name__)

@@ -8,6 +8,7 @@ application's ``TraceContent`` says.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import Token
 from functools import partial
@@ -280,7 +281,7 @@ class Tracing:
             span = self.tracer.start_span(
                 name, kind=kind, links=links, record_exception=False, set_status_on_exception=False
             )
-        except Exception as error:  # noqa: BLE001 - isolation boundary: the application's samplers and processors
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: the application's samplers and processors
             self.tell(error)
             span = trace.INVALID_SPAN
         return OpenSpan(span, self)
@@ -289,10 +290,10 @@ class Tracing:
         """Put something on a span; where that fails, the span stays without it."""
         try:
             write(*arguments)
-        except Exception as error:  # noqa: BLE001 - isolation boundary: the application's tracer
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: the application's tracer
             self.tell(error)
 
-    def tell(self, error: Exception) -> None:
+    def tell(self, error: BaseException) -> None:
         """Log the first failure of what the tracer provider is made of.
 
         Args:
@@ -328,7 +329,7 @@ class OpenSpan:
                     _mark_failed(span, kind)
             finally:
                 span.end()
-        except Exception as failure:  # noqa: BLE001 - isolation boundary: the application's processors
+        except (Exception, asyncio.CancelledError) as failure:  # noqa: BLE001 - isolation boundary: the application's processors
             self._owner.tell(failure)
 
 

@@ -247,12 +247,12 @@ async def test_after_run_is_not_called_after_an_exception() -> None:
 
 
 @proves("AGT-26")
-@pytest.mark.parametrize("bad", ["raise", "text"])
-async def test_a_failing_after_run_is_a_failed_result(bad: str) -> None:
+@pytest.mark.parametrize("bad", ["raise", "text", {"success": None}, {"flags": None}, {"token_usage": 5}])
+async def test_a_failing_after_run_is_a_failed_result(bad: str | dict[str, Any]) -> None:
     def hook(result: AgentRunResult[Any]) -> object:
         if bad == "raise":
             raise RuntimeError("no")
-        return bad
+        return result.replace(**bad) if isinstance(bad, dict) else bad
 
     usage = TokenUsage(input_tokens=3, output_tokens=4)
     adapter = ScriptedAdapter([LLMResponse([TextBlock(text="answer")], usage=usage)])

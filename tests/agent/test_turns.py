@@ -15,6 +15,7 @@ from openmultiagent import (
     ReasoningBlock,
     TextBlock,
     ThinkingConfig,
+    TokenUsage,
     ToolContext,
     ToolResultBlock,
     ToolUseBlock,
@@ -210,8 +211,23 @@ class Broken:
         LLMResponse([ToolResultBlock(tool_use_id="c", content="x")]),
         LLMResponse([None]),  # type: ignore[list-item]
         LLMResponse([TextBlock(text="x")], usage={"input_tokens": 3}),  # type: ignore[arg-type]
+        LLMResponse([TextBlock(text="x")], usage=TokenUsage(input_tokens=-3)),
+        LLMResponse([TextBlock(text="x")], usage=TokenUsage(output_tokens="3")),  # type: ignore[arg-type]
+        LLMResponse([TextBlock(text="x")], usage=TokenUsage(unknown_calls=float("nan"))),  # type: ignore[arg-type]
+        LLMResponse([TextBlock(text="x")], usage=TokenUsage(reasoning_tokens=2**63)),
     ],
-    ids=["nothing", "a string", "text as content", "a tool result", "no block", "usage as mapping"],
+    ids=[
+        "nothing",
+        "a string",
+        "text as content",
+        "a tool result",
+        "no block",
+        "usage as mapping",
+        "less than no tokens",
+        "tokens as text",
+        "tokens that are no number",
+        "more tokens than there are",
+    ],
 )
 async def test_an_adapter_that_returns_no_answer_fails_the_run(answer: object) -> None:
     result = await agent(Broken(answer)).run("q")
@@ -219,6 +235,7 @@ async def test_an_adapter_that_returns_no_answer_fails_the_run(answer: object) -
     assert result.error_info is not None
     assert result.error_info.kind == "provider"
     assert result.messages == []
+    assert result.token_usage == TokenUsage(unknown_calls=1)
 
 
 @proves("AGT-38")

@@ -50,7 +50,8 @@ CATCH_ALL: dict[str, set[str]] = {
     "orchestrator._routing._router": {"_watched", "ask_router"},  # users' routers
     "orchestrator._steps": {"run_around"},  # users' middleware
     "orchestrator._sync": {"LoopThread.run"},  # cancels the call and raises again
-    "_failures": {"attribute_of", "error_text"},  # foreign exceptions describe themselves
+    "_failures": {"attribute_of", "error_text", "http_status", "word_of"},  # foreign exceptions describe themselves
+    "_plain": {"plain_data"},  # structured answers write themselves
     "outcome": {"_copy_answer", "can_pickle"},  # foreign exceptions, and the application's answers
     "team._shared_memory": {"_adapter_of"},  # the hooks of users' types
     "team._handlers": {"Handlers.tell"},  # users' functions

@@ -34,6 +34,7 @@ LEVELS = (
         "messages",
         "usage",
         "identity",
+        "_plain",
         "_failures",
         "outcome",
         "receipt",

@@ -1,5 +1,6 @@
 """Scorers and online evaluation."""
 
+import asyncio
 import functools
 import json
 from collections.abc import Sequence
@@ -186,8 +187,14 @@ async def test_sampling_is_decided_before_the_outcome() -> None:
     assert len(store.records) == 1
 
 
+def cancelled(call: object) -> bool:
+    raise asyncio.CancelledError  # as the result of a future that was cancelled does
+
+
 @proves("OBS-21")
-@pytest.mark.parametrize("sampler", [lambda call: 1, lambda call: 1 / 0, functools.partial(returned, always)])
+@pytest.mark.parametrize(
+    "sampler", [lambda call: 1, lambda call: 1 / 0, functools.partial(returned, always), cancelled]
+)
 async def test_a_sampler_must_say_true(sampler: Any) -> None:
     oma, store = judged_by(plain, sample=sampler)
     assert (await oma.run_agent({"name": "x"}, "q")).success

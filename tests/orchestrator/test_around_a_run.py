@@ -212,13 +212,15 @@ async def test_a_middleware_may_answer_itself() -> None:
 
 
 @proves("ORC-14")
-@pytest.mark.parametrize("bad", ["raise", None, "text"])
+@pytest.mark.parametrize(
+    "bad", ["raise", None, "text", {"status": None}, {"success": "yes"}, {"output": None}, {"error_info": {}}]
+)
 async def test_a_broken_middleware_is_a_failed_result(bad: object) -> None:
     async def broken(call: RunCall, call_next: RunNext) -> Any:
-        await call_next()
+        result = await call_next()
         if bad == "raise":
             raise RuntimeError("no")
-        return bad
+        return result.replace(**bad) if isinstance(bad, dict) else bad
 
     oma = OpenMultiAgent(default_adapter=ScriptedAdapter([spend("ok", tokens=7)]), middleware=[broken])
     result = await oma.run_agent({"name": "x"}, "q")

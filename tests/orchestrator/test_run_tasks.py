@@ -529,11 +529,14 @@ async def test_middleware_that_fails_or_returns_nonsense_is_a_failed_run() -> No
         await call_next()
         return 5
 
+    async def half(_call: RunCall, call_next: Any) -> Any:
+        return (await call_next()).replace(status=None)
+
     async def again(_call: RunCall, call_next: Any) -> Any:
         await call_next()
         return await call_next()
 
-    for step in (broken, strange):
+    for step in (broken, strange, half):
         result = await OpenMultiAgent(default_adapter=Model(), middleware=[step]).run_tasks(team(), [task("A")])
         assert (result.success, str(result.status)) == (False, "error")
         assert result.error_info is not None

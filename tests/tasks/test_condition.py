@@ -83,6 +83,13 @@ def test_what_is_no_condition_is_refused(condition: Any, text: str) -> None:
 
 
 @proves("TSK-8")
+def test_a_value_that_cannot_be_written_has_no_fields() -> None:
+    endless: dict[str, Any] = {"kind": "bug"}
+    endless["self"] = endless
+    assert not TaskCondition(field="kind", equals="bug").holds([result("x", endless)])
+
+
+@proves("TSK-8")
 def test_a_condition_needs_results() -> None:
     with pytest.raises(ConfigurationError, match=r"TaskSpec\.run_if is about the results of other tasks"):
         TaskSpec("A", "d", run_if=TaskCondition(contains="x"))

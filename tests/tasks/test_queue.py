@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import dataclasses
 import json
@@ -384,14 +385,19 @@ def test_a_handler_that_raises_disturbs_nobody() -> None:
     def broken(task: Task) -> None:
         raise ValueError(f"no {task.id}")
 
+    def cancelled(task: Task) -> None:
+        raise asyncio.CancelledError
+
     queue.on("task:ready", broken)
+    queue.on("task:complete", cancelled)
     told = record(queue)
     with capture_logs() as logs:
         queue.add(spec("a"))
-    queue.complete("a")
+        queue.complete("a")
     assert told == ["task:ready a", "task:complete a", "all:complete"]
     assert [(log["event"], log["queue_event"], log["error"]) for log in logs] == [
-        ("queue_handler_failed", "task:ready", "ValueError: no a")
+        ("queue_handler_failed", "task:ready", "ValueError: no a"),
+        ("queue_handler_failed", "task:complete", "CancelledError"),
     ]
 
 

@@ -271,6 +271,11 @@ class Decision:
         return {"mode": "single"}
 
 
+NESTED: list[Any] = []
+for _ in range(10_000):
+    NESTED = [NESTED]
+
+
 @proves("TSK-63")
 def test_a_decision_that_describes_itself_is_asked() -> None:
     assert full_result(routing_decision=Decision()).to_dict()["routing_decision"] == {"mode": "single"}
@@ -281,6 +286,9 @@ def test_a_decision_that_describes_itself_is_asked() -> None:
     ("text", "fault"),
     [
         ("{", "must be JSON"),
+        ("[" * 100_000, "must be JSON"),
+        (json.dumps(full_result().to_dict() | {"success": 1}), "the record has success 1: it must be bool"),
+        (json.dumps(full_result().to_dict() | {"total_token_usage": {"input_tokens": -1}}), "whole numbers from 0"),
         ("[]", "cannot be read: AttributeError"),
         ("{}", "cannot be read: KeyError"),
         (json.dumps(full_result().to_dict() | {"status": {"code": "fine"}}), "'fine' is none of"),
@@ -417,6 +425,8 @@ def test_an_edited_plan_is_checked_again() -> None:
         ({"version": 1, "tasks": [{"title": "t", "description": "d"}]}, r"tasks\[0\] 't' has no id"),
         ({"version": 1, "tasks": [{"title": "t"}]}, r"tasks\[0\] lacks 'description'"),
         ({"version": 1, "tasks": [], "goal": 3}, "goal must be a string"),
+        ({"version": 10**5000, "tasks": []}, "got <int whose repr raises ValueError>"),
+        ({"version": 1, "tasks": [], "content_hash": NESTED}, "got <list whose repr raises RecursionError>"),
     ],
 )
 def test_what_is_no_plan_is_refused(record: Any, text: str) -> None:

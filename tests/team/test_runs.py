@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anyio
@@ -148,12 +149,13 @@ def test_handlers_are_told_of_messages_and_of_whatever_is_emitted() -> None:
 
 
 @proves("TEM-41")
-def test_a_handler_that_raises_stops_nobody() -> None:
+@pytest.mark.parametrize("error", [RuntimeError("no"), asyncio.CancelledError()])
+def test_a_handler_that_raises_stops_nobody(error: BaseException) -> None:
     made = team()
     heard: list[Any] = []
 
     def fails(data: Any) -> None:
-        raise RuntimeError("no")
+        raise error
 
     async def waits(data: Any) -> None: ...
 

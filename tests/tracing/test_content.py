@@ -1,5 +1,6 @@
 """Texts on spans, when they are asked for."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -260,8 +261,12 @@ def _raise(text: str) -> str:
     raise ValueError(text)
 
 
+def _cancel(text: str) -> str:
+    raise asyncio.CancelledError
+
+
 @proves("TRC-12")
-@pytest.mark.parametrize("mask", [_raise, lambda text: None, lambda text: text.encode()])
+@pytest.mark.parametrize("mask", [_raise, _cancel, lambda text: None, lambda text: text.encode()])
 async def test_a_mask_that_fails_lets_nothing_through(mask: Callable[[str], Any], traced: Traced) -> None:
     content = TraceContent(capture="full", redact=mask)
     with capture_logs() as lines:

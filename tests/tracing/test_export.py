@@ -1,5 +1,6 @@
 """Spans on their way out: over OTLP, and through exporters and processors that misbehave."""
 
+import asyncio
 import gc
 import threading
 from collections.abc import Iterator, Sequence
@@ -279,6 +280,8 @@ class RaisingProcessor(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         if self.where == "end":
             raise RuntimeError("the text of the failure")
+        if self.where == "cancel":
+            raise asyncio.CancelledError
 
 
 class RaisingSampler(Sampler):
@@ -302,7 +305,7 @@ class RaisingSpan(trace.NonRecordingSpan):
         raise RuntimeError("the text of the failure")
 
     def set_attribute(self, key: str, value: Any) -> None:
-        raise RuntimeError("the text of the failure")
+        raise asyncio.CancelledError
 
 
 class TracerOfRaisingSpans(trace.NoOpTracer):
@@ -328,7 +331,7 @@ def raising(where: str) -> trace.TracerProvider:
 
 
 @proves("TRC-34")
-@pytest.mark.parametrize("where", ["start", "end", "sampler", "provider", "span"])
+@pytest.mark.parametrize("where", ["start", "end", "cancel", "sampler", "provider", "span"])
 async def test_what_the_provider_is_made_of_may_raise(where: str) -> None:
     with capture_logs() as lines:
         content = TraceContent(capture="full")
@@ -336,7 +339,7 @@ async def test_what_the_provider_is_made_of_may_raise(where: str) -> None:
         result = await oma.run_agent(config(), "q")
     assert (result.output, result.status.code) == ("It rains.", "ok")
     (told,) = [line for line in lines if line["event"] == "tracing_failed"]
-    assert told["error"] == "RuntimeError"
+    assert told["error"] == ("CancelledError" if where == "cancel" else "RuntimeError")
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 

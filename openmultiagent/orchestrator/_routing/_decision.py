@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, get_args
 from anyio.lowlevel import checkpoint
 from pydantic import Field, SkipValidation
 
+from ..._failures import error_text
 from ..._shown import shown
 from ..._spec import as_spec, spec
 from ...adapters import LLMAdapter
@@ -311,8 +312,8 @@ def _checked(result: object) -> TaskProfilerResult:
     if not isinstance(result, TaskProfilerResult):
         raise InvalidProfileError(f"a profiler must return a TaskProfilerResult, got {type(result).__name__}")
     usage: object = result.usage
-    if usage is not None and not isinstance(usage, TokenUsage):
-        raise InvalidProfileError(f"usage must be a TokenUsage or None, got {type(usage).__name__}")
+    if usage is not None and not (isinstance(usage, TokenUsage) and usage.is_sound):
+        raise InvalidProfileError(f"usage must be a TokenUsage of whole numbers from 0, or None, got {shown(usage)}")
     return result
 
 
@@ -326,14 +327,15 @@ async def _unprofiled(
     if config.failure_policy == "fail":
         if isinstance(error, RoutingTimeoutError):
             raise error
-        raise RoutingProfilerFailedError(f"the profiler failed ({code}): {error!s:.300}", cause=error) from error
+        text = error_text(error)[:300]
+        raise RoutingProfilerFailedError(f"the profiler failed ({code}): {text}", cause=error) from error
     usage: object = getattr(result, "usage", None)
     return RoutingAssessment(
         outcome="fallback",
         reasons=(f"decided without a profile: {code} ({type(error).__name__})",),
         requested_profiler_version=version,
         fallback_code=code,
-        usage=usage if isinstance(usage, TokenUsage) else None,
+        usage=usage if isinstance(usage, TokenUsage) and usage.is_sound else None,
         model=getattr(result, "model", None),
         provider=getattr(result, "provider", None),
     )

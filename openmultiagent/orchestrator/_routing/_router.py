@@ -29,7 +29,7 @@ from ._records import (
     RoutingContext,
     RoutingDecision,
 )
-from ._signals import complexity_signal, information_units, is_simple_goal
+from ._signals import MAX_SIMPLE_UNITS, complexity_signal, information_units, is_simple_goal
 
 __all__ = [
     "DeterministicRouter",
@@ -41,6 +41,8 @@ __all__ = [
     "roster_summary",
 ]
 
+_EXPLAINED: Final = 4000
+"""Characters of a long goal in which a better reason than its length is looked for."""
 _MAX_VERSION: Final = 128
 _MAX_REASONS: Final = 20
 _MAX_REASON: Final = 500
@@ -79,7 +81,10 @@ class DeterministicRouter:
             return RoutingDecision("team", ("there is no agent that could work alone",), self.version)
         if is_simple_goal(context.goal):
             return RoutingDecision("single", ("the goal is short and shows no sign of several steps",), self.version)
-        signal = complexity_signal(context.goal) or f"it is long ({information_units(context.goal)} units or more)"
+        units = information_units(context.goal)
+        # A long goal is no simple one already, and to say more of it is not worth going through megabytes.
+        looked_at = context.goal[:_EXPLAINED] if units > MAX_SIMPLE_UNITS else context.goal
+        signal = complexity_signal(looked_at) or f"it is long ({units} units or more)"
         return RoutingDecision("team", (f"the goal is no simple one: {signal}",), self.version)
 
 

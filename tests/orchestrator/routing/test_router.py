@@ -53,6 +53,12 @@ def test_the_built_in_router_goes_by_the_text_and_the_roster() -> None:
     assert router.decide(RoutingContext("x" * 300, (ALPHA,))).reasons == (
         "the goal is no simple one: it is long (300 units or more)",
     )
+    # What a long goal says is looked for near its beginning only: it is decided already.
+    for before, reason in ((3900, "it numbers steps, phases or stages"), (4000, "it is long (4000 units or more)")):
+        decision = router.decide(RoutingContext("x" * before + " Step 1", (ALPHA,)))
+        assert decision.reasons == (f"the goal is no simple one: {reason}",)
+    padded = router.decide(RoutingContext(" " * 5000 + "Step 1", (ALPHA,)))
+    assert padded.reasons == ("the goal is no simple one: it numbers steps, phases or stages",)
 
 
 @proves("ROU-4")
