@@ -16,7 +16,14 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(autouse=True)
-def blocking_calls_are_errors() -> Iterator[BlockBuster]:
+@pytest.fixture(scope="session")
+def _detector() -> Iterator[BlockBuster]:
+    # Once, since putting it in place and taking it away costs more than most tests.
     with blockbuster_ctx("openmultiagent") as detector:
         yield detector
+
+
+@pytest.fixture(autouse=True)
+def blocking_calls_are_errors(_detector: BlockBuster) -> BlockBuster:
+    _detector.activate()  # a test may have taken it away, for itself alone
+    return _detector
