@@ -98,7 +98,7 @@ def speed(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Run every code block of the documentation and every example, and follow the links."""
     session.install("-e", ".", *_group("test"))
-    session.run("pytest", "tests/docs", *session.posargs, env=STABLE)
+    session.run("pytest", "-n", "auto", "tests/docs", *session.posargs, env=STABLE)
 
 
 @nox.session
