@@ -24,14 +24,19 @@ Half of the runs are counted, so tests make at least four times as many: twice t
 """
 
 
-@pytest.fixture(autouse=True)
-def full_speed(blocking_calls_are_errors: BlockBuster) -> Iterator[None]:
-    """Looking at every call that might block, and at what was there before, takes more time than the runs."""
-    blocking_calls_are_errors.deactivate()
+@pytest.fixture(autouse=True, scope="module")
+def _only_what_is_new() -> Iterator[None]:
+    """Looking through all that was there before takes more time than the runs."""
     gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def full_speed(blocking_calls_are_errors: BlockBuster) -> None:
+    """Looking at every call that might block takes more time than the runs."""
+    blocking_calls_are_errors.deactivate()
 
 
 class Instant:
