@@ -63,7 +63,7 @@ def subtree(scopes: list[BudgetScope], root: BudgetScope) -> list[BudgetScope]:
 
 
 @proves("BUD-1", "BUD-2")
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     parents=st.lists(st.integers(0, 10**6), max_size=12),
     made=st.lists(st.tuples(st.integers(0, 10**6), charges), max_size=30),
@@ -439,7 +439,7 @@ ANY_LIMITS = st.builds(
 
 
 @proves("BUD-20")
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(st.lists(st.none() | ANY_LIMITS, max_size=4))
 def test_limits_are_merged_to_the_least_of_each_kind(limits: list[Limits | None]) -> None:
     merged = merge_limits(*limits)
@@ -671,7 +671,7 @@ def test_what_may_be_written_to_a_cache_is_priced_so() -> None:
 
 
 @proves("BUD-33")
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(
     steps=st.lists(
         st.tuples(
@@ -739,7 +739,7 @@ def test_a_report_has_an_entry_for_each_agent_model_provider_and_phase() -> None
 
 
 @proves("BUD-50")
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from("ab"), st.sampled_from(["agent", "summary"]), st.none() | usages),

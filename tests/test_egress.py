@@ -269,7 +269,7 @@ def goes_to_this_machine(sent: httpx.URL) -> bool:
 @given(SPELLINGS)
 @example("HTTP://127.0.0.0")
 @example("http://evil.test\\@localhost")
-@settings(max_examples=500)
+@settings(max_examples=4 * settings().max_examples)
 @proves("EGR-4", "EGR-6")
 def test_a_url_is_judged_as_the_http_client_sends_it(url: str) -> None:
     try:

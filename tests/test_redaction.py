@@ -395,7 +395,7 @@ fragments = st.sampled_from(
 
 
 @proves("RED-23")
-@settings(max_examples=500)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.lists(fragments, max_size=14).map("".join) | st.text(max_size=40))
 @example("x://password=a/b,c@d")
 @example("bearer :=[KEY sk-aaaaaaaaaaaaaaaaaaaabearer ://")
@@ -430,7 +430,7 @@ EXTRA_PATTERNS = [
 
 
 @proves("RED-22", "RED-23")
-@settings(max_examples=500)
+@settings(max_examples=4 * settings().max_examples)
 @given(
     st.lists(fragments, max_size=10).map("".join) | st.text(alphabet='aeru1 =[]-"', max_size=20),
     st.lists(st.sampled_from(EXTRA_PATTERNS), min_size=1, max_size=3),
@@ -471,7 +471,6 @@ def test_a_text_that_never_settles_is_masked_whole() -> None:
 
 
 @proves("RED-15", "RED-23")
-@settings(max_examples=200)
 @given(
     before=st.lists(st.sampled_from(["user=alice", "mode: x", "note", "n=1,", "https://h/?a=1"]), max_size=4),
     name=st.sampled_from(["password", "api_key", "TOKEN", "X-Session-Id", "client_secret"]),
@@ -649,7 +648,6 @@ def test_what_lies_too_deep_is_masked_whole() -> None:
 
 
 @proves("RED-44")
-@settings(max_examples=60)
 @given(
     st.recursive(
         st.none() | st.integers() | st.lists(fragments, max_size=6).map("".join),

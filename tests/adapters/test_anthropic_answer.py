@@ -627,7 +627,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     st.fixed_dictionaries({"content": st.lists(BLOCK, max_size=3) | JSON, "usage": JSON, "stop_reason": JSON}) | JSON
 )
@@ -638,7 +638,7 @@ def test_no_answer_makes_anything_but_an_adapter_error(payload: Any) -> None:
         read(payload)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.lists(EVENT | JSON, max_size=6))
 @proves("MOD-16")
 def test_no_stream_makes_anything_but_an_adapter_error(events: list[Any]) -> None:

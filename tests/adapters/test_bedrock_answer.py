@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openmultiagent.adapters import LLMResponse, StreamEvent, ToolInputDelta
@@ -442,7 +442,6 @@ _kinds = st.sampled_from(
 
 
 @given(_answer)
-@settings(max_examples=120)
 @proves("BED-23")
 def test_no_answer_raises_anything_but_an_adapter_error(payload: Any) -> None:
     with suppress(AdapterError):
@@ -450,7 +449,6 @@ def test_no_answer_raises_anything_but_an_adapter_error(payload: Any) -> None:
 
 
 @given(st.lists(st.tuples(_kinds, _payload), max_size=5))
-@settings(max_examples=150)
 @proves("BED-23")
 def test_no_event_raises_anything_but_an_adapter_error(events: list[tuple[str, Any]]) -> None:
     frames = [event(kind, json.dumps(payload).encode()) for kind, payload in events]
@@ -507,7 +505,6 @@ def _frames(index: int, block: dict[str, Any], size: int) -> list[bytes]:
     reason=st.sampled_from(["end_turn", "tool_use", "guardrail_intervened"]),
     size=st.integers(1, 5),
 )
-@settings(max_examples=150)
 @proves("BED-24")
 def test_a_stream_ends_with_what_chat_would_have_returned(blocks: list[Any], reason: str, size: int) -> None:
     for number, block in enumerate(blocks):

@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openmultiagent.adapters._event_stream import EventStreamDecoder, EventStreamError, EventStreamMessage
@@ -50,7 +50,6 @@ def test_headers_of_every_type_are_passed_over() -> None:
 
 
 @given(st.lists(st.integers(1, 40), max_size=20))
-@settings(max_examples=50)
 @proves("BED-25")
 def test_it_makes_no_difference_how_the_body_is_cut(sizes: list[int]) -> None:
     body = DELTA + ALL_TYPES + frame({}, b"") + DELTA

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openmultiagent.adapters import LLMResponse, StreamEvent, ToolInputDelta
@@ -544,7 +544,6 @@ _answer = _shaped(
 
 
 @given(_answer)
-@settings(max_examples=150)
 @example({"choices": [{"message": {"tool_calls": [{"function": {"name": "a", "arguments": {"a": float("nan")}}}]}}]})
 @proves("MOD-16")
 def test_no_answer_raises_anything_but_an_adapter_error(payload: Any) -> None:
@@ -561,7 +560,6 @@ def test_no_bytes_raise_anything_but_an_adapter_error(body: bytes) -> None:
 
 
 @given(st.lists(_answer | st.text(max_size=10), max_size=4))
-@settings(max_examples=150)
 @proves("MOD-16", "MOD-3")
 def test_no_chunk_raises_anything_but_an_adapter_error(payloads: list[Any]) -> None:
     with suppress(AdapterError):

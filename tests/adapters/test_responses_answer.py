@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openmultiagent.adapters import LLMResponse, StreamEvent, ToolInputDelta
@@ -438,7 +438,6 @@ _event = _shaped(
 
 
 @given(_response)
-@settings(max_examples=150)
 @proves("RSP-16")
 def test_no_answer_raises_anything_but_an_adapter_error(payload: Any) -> None:
     with suppress(AdapterError):
@@ -447,7 +446,6 @@ def test_no_answer_raises_anything_but_an_adapter_error(payload: Any) -> None:
 
 
 @given(st.lists(_event | st.text(max_size=10), max_size=5))
-@settings(max_examples=150)
 @proves("RSP-16", "RSP-17")
 def test_no_event_raises_anything_but_an_adapter_error(payloads: list[Any]) -> None:
     with suppress(AdapterError):

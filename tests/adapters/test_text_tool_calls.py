@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openmultiagent.adapters._text_tool_calls import extract_tool_calls
@@ -122,7 +122,6 @@ def test_looking_takes_time_in_proportion_to_the_length(piece: str) -> None:
 
 
 @given(st.text(alphabet='{}[]":, \\\nab<tool_call>/', max_size=200))
-@settings(max_examples=150)
 @proves("MOD-47")
 def test_no_text_raises(text: str) -> None:
     extract_tool_calls(text)
@@ -132,7 +131,6 @@ def test_no_text_raises(text: str) -> None:
     st.text(alphabet="ab\"'} \n", max_size=20),
     st.dictionaries(st.text(max_size=5), st.text(alphabet='{}"<>\\/`x', max_size=10), max_size=3),
 )
-@settings(max_examples=100)
 @proves("MOD-47")
 def test_a_call_is_found_behind_any_prose(prose: str, arguments: dict[str, str]) -> None:
     text = prose + json.dumps({"name": "search", "arguments": arguments}) + prose

@@ -939,7 +939,7 @@ strategies: st.SearchStrategy[ContextStrategy | None] = (
 @proves("CTX-3", "CTX-4", "CTX-5", "CTX-8")
 @given(start=starts, parts=st.lists(steps, max_size=14), strategy=strategies, fail=st.booleans())
 @example(start=[], parts=[round_of("a"), round_of("b")], strategy=SlidingWindow(1), fail=False)
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_what_is_sent_is_a_conversation_that_providers_take(
     start: list[LLMMessage], parts: list[list[LLMMessage]], strategy: ContextStrategy | None, *, fail: bool
 ) -> None:

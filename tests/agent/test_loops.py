@@ -183,7 +183,7 @@ def test_replay_keeps_the_order_of_the_turns() -> None:
 
 @proves("CTX-72")
 @given(st.text("ab", max_size=40), st.integers(2, 4), st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_what_left_the_window_makes_no_difference(names: str, most: int, window: int) -> None:
     size = max(most, window)
     long, short = (detector(max_repetitions=most, loop_detection_window=window) for _ in range(2))

@@ -367,7 +367,7 @@ VALUES = st.builds(
 
 
 @proves("STR-20", "STR-21")
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(value=VALUES, indent=st.sampled_from([None, 2]), data=st.data())
 def test_no_prefix_contradicts_the_answer(value: Anything, indent: int | None, data: st.DataObject) -> None:
     text = value.model_dump_json(indent=indent)

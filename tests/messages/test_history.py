@@ -574,7 +574,7 @@ histories = st.lists(any_message, max_size=9)
 
 @proves("HIS-30", "HIS-33")
 @given(histories, st.sets(st.sampled_from(["a", "b", "c"])))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 def test_mending_leaves_nothing_to_mend(history: list[LLMMessage], suspended: set[str]) -> None:
     before = copy_messages(history)
     mended = repair_history(history, suspended=suspended)
@@ -601,7 +601,7 @@ ENCODERS: dict[str, tuple[HistoryDialect, Callable[[list[LLMMessage]], bytes]]] 
 @pytest.mark.parametrize("protocol", ENCODERS)
 @proves("HIS-13", "HIS-30")
 @given(history=histories.filter(bool))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 def test_what_has_no_fault_becomes_a_request_that_is_taken(protocol: str, history: list[LLMMessage]) -> None:
     dialect, encode = ENCODERS[protocol]
     faults: set[HistoryFaultCode] = {fault.code for fault in check_history(history, dialect=dialect)}

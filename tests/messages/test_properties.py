@@ -114,7 +114,7 @@ nearly_messages = st.lists(
 
 @proves("MSG-50", "MSG-51")
 @given(messages)
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_every_copy_is_equal_and_shares_nothing_that_can_be_changed(original: list[LLMMessage]) -> None:
     for copied in (
         copy_messages(original),
@@ -128,7 +128,7 @@ def test_every_copy_is_equal_and_shares_nothing_that_can_be_changed(original: li
 
 @proves("MSG-4", "MSG-17")
 @given(messages)
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_every_conversation_reads_back_equal(original: list[LLMMessage]) -> None:
     assert_valid_messages(original)
     assert coerce_messages([message.to_dict() for message in original]) == original
@@ -150,7 +150,7 @@ def read_or_refused(value: Any) -> list[LLMMessage] | None:
 
 @proves("MSG-10", "MSG-16")
 @given(junk | nearly_messages)
-@settings(max_examples=120, deadline=None)
+@settings(deadline=None)
 def test_everything_is_accepted_or_refused_with_a_path(value: Any) -> None:
     accepted = read_or_refused(value)
     if accepted is not None:
@@ -160,7 +160,7 @@ def test_everything_is_accepted_or_refused_with_a_path(value: Any) -> None:
 
 @proves("MSG-16")
 @given(messages, st.lists(st.integers(0, 30), max_size=3), junk)
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_every_changed_model_is_accepted_or_refused_with_a_path(
     original: list[LLMMessage], steps: list[int], value: Any
 ) -> None:
@@ -184,7 +184,7 @@ def test_every_changed_model_is_accepted_or_refused_with_a_path(
         leaves | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_mended_data_is_always_accepted(value: Any) -> None:
     mended = replace_lone_surrogates(value)
     assert_valid_messages(

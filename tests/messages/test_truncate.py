@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openmultiagent.errors import ConfigurationError
@@ -176,7 +176,6 @@ def unanswerable(messages: list[LLMMessage]) -> list[str]:
 
 
 @proves("CNV-43", "CNV-44", "CNV-45")
-@settings(max_examples=100)
 @given(plan=conversations, keep=st.integers(1, 8))
 def test_no_result_is_ever_left_without_its_call(plan: list[str | tuple[str, ...]], keep: int) -> None:
     conversation = [SYSTEM]

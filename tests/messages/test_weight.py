@@ -71,7 +71,7 @@ def test_the_media_of_a_tool_result_count_as_others_do() -> None:
 
 
 @proves("BUD-34")
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_a_text_counts_its_utf8_bytes(text: str) -> None:
     assert most_tokens_of_text(text) == len(text.encode())

@@ -192,7 +192,7 @@ def check_totals(world: World, root: BudgetScope) -> None:
 
 
 @proves("BUD-1", "BUD-33", "BUD-50", "BUD-51", "ORC-33")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=st.lists(children, max_size=5), limit=st.integers(50, 2000))
 async def test_in_soft_mode_only_calls_in_flight_go_over_a_limit(tree: list[Child], limit: int) -> None:
     world, root = await grow(tree, "soft", limit)
@@ -202,7 +202,7 @@ async def test_in_soft_mode_only_calls_in_flight_go_over_a_limit(tree: list[Chil
 
 
 @proves("BUD-1", "BUD-32", "BUD-33", "BUD-50", "BUD-51", "ORC-33")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     tree=st.lists(children, max_size=5), limit=st.integers(50, 2000), cost=st.none() | st.integers(50, 500).map(float)
 )

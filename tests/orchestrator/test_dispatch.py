@@ -182,7 +182,7 @@ def graphs(draw: st.DrawFn, most: int = 9) -> list[tuple[str, list[str]]]:
 
 @proves("DSP-10")
 @given(graph=graphs(), data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_run_takes_as_long_as_its_longest_chain(graph: list[tuple[str, list[str]]], data: st.DataObject) -> None:
     seconds = {name: float(data.draw(st.integers(0, 50))) for name, _ in graph}
 
@@ -383,7 +383,7 @@ ENDS = {"task_complete": "completed", "task_failed": "failed", "task_skipped": "
 @proves("DSP-40", "DSP-41", "DSP-60", "DSP-61")
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(graph=graphs(7), data=st.data())
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_every_task_comes_to_its_end(
     backend: str, graph: list[tuple[str, list[str]]], data: st.DataObject
 ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -18,7 +18,19 @@ from openmultiagent.usage import TokenUsage
 from tests.support import proves
 
 FEW = 100
-"""Objects that a cache or a pool may hold more or less at any moment; one leaked object a run would be more."""
+"""Objects that a cache or a pool may hold more or less at any moment; one leaked object a run would be more.
+
+Half of the runs are counted, so tests make at least four times as many: twice the bound would show.
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_what_is_new() -> Iterator[None]:
+    """Looking through all that was there before takes more time than the runs."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
@@ -80,9 +92,8 @@ async def count() -> int:
 
 
 @proves("ORC-76")
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize(("anyio_backend", "times"), [("asyncio", 10_000), ("trio", 1_000)])
-async def test_ten_thousand_runs_leave_nothing_behind(times: int) -> None:
+@pytest.mark.parametrize(("anyio_backend", "times"), [("asyncio", 2_000), ("trio", 400)])
+async def test_thousands_of_runs_leave_nothing_behind(times: int) -> None:
     oma = OpenMultiAgent(default_adapter=Instant())
     config = AgentConfig("x", tools=[look])
 
@@ -140,9 +151,8 @@ async def test_failed_and_cancelled_runs_leave_nothing_behind(adapter: Instant) 
 
 
 @proves("ORC-76")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("way", ["break", "async with", "unused"])
-async def test_a_thousand_streams_that_are_left_early_leave_nothing_behind(way: str) -> None:
+async def test_hundreds_of_streams_that_are_left_early_leave_nothing_behind(way: str) -> None:
     oma = OpenMultiAgent(default_adapter=Instant())
 
     async def run(number: int) -> None:
@@ -154,7 +164,7 @@ async def test_a_thousand_streams_that_are_left_early_leave_nothing_behind(way: 
             async for _ in stream:
                 break
 
-    assert await growth(run, times=1_000) < FEW
+    assert await growth(run, times=400) < FEW
     del run
     while _detached._LIVE:
         await anyio.lowlevel.checkpoint()
@@ -182,7 +192,7 @@ def test_synchronous_runs_leave_nothing_behind() -> None:
         gc.collect()
         return len(gc.get_objects())
 
-    counts = [run(100), run(500), run(500)]
+    counts = [run(100), run(200), run(200)]
     assert min(counts[1] - counts[0], counts[2] - counts[1]) < FEW
     threads = threading.active_count()
     oma.aclose_sync()

@@ -374,7 +374,7 @@ async def test_a_router_that_fails_and_has_to_be_followed_ends_the_run(error: Ex
         default_adapter=adapter,
         on_progress=progress,
         execution_router=Undecided(error),
-        execution_routing={"failure_policy": "fail", "timeout": 0.01},
+        execution_routing={"failure_policy": "fail", "timeout": 30.0 if error else 0.01},
     )
     result = await oma.run_team(team(), COMPLEX)
     assert result.error_info is not None

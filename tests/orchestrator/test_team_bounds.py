@@ -565,7 +565,7 @@ async def test_an_awaited_price_of_a_profile_holds_nobody_up(way: str) -> None:
         execution_routing={"strategy": "hybrid", "profiler": OwnProfiler()},
         estimate_cost=price,
     )
-    limits = {"seconds": 0.01} if way == "time" else {}
+    limits = {"seconds": 0.3} if way == "time" else {}
     with anyio.fail_after(5):
         result = await oma.run_team(team(), "Say hello.", cancel=token, limits=limits)
     assert result.status.code == ("cancelled" if way == "token" else "budget_exhausted")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openmultiagent import ConfigurationError, InvalidMessageError
@@ -489,7 +489,6 @@ def finish(queue: TaskQueue) -> None:
 
 
 @proves("TSK-28", "TSK-32", "TSK-33", "TSK-34", "TSK-35", "TSK-37")
-@settings(max_examples=60)
 @given(st.data(), queues(), st.sampled_from([DONE, FAILED]))
 def test_any_patch_fits_or_changes_nothing(data: st.DataObject, queue: TaskQueue, trigger: PlanTrigger) -> None:
     before = queue.snapshot()
@@ -522,7 +521,6 @@ def test_any_patch_fits_or_changes_nothing(data: st.DataObject, queue: TaskQueue
 
 
 @proves("TSK-35")
-@settings(max_examples=60)
 @given(st.data(), queues())
 def test_a_withdrawn_revision_is_as_if_it_had_never_been(data: st.DataObject, queue: TaskQueue) -> None:
     twin = TaskQueue.from_snapshot(queue.snapshot())

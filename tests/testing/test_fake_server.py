@@ -960,7 +960,7 @@ json_values = st.recursive(
 @proves("TST-33")
 @pytest.mark.parametrize("protocol", PATHS)
 @given(value=st.lists(json_values, max_size=3))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 def test_whatever_json_comes_it_is_taken_or_refused(protocol: str, value: list[Any]) -> None:
     body = {"model": "m", "max_tokens": 1, "messages": value, "contents": value, "input": value}
     with suppress(Complaint):

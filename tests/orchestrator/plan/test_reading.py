@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openmultiagent import Agent, AgentConfig, PlanInvalidError, StructuredOutputValidationError
@@ -279,7 +279,6 @@ json_data = st.recursive(
 
 
 @proves("PLN-4")
-@settings(max_examples=50)
 @given(json_data | st.lists(st.dictionaries(st.sampled_from([*FULL, *CAMEL]), json_data, max_size=8), max_size=4))
 def test_any_data_is_a_plan_or_is_refused(value: Any) -> None:
     outcome: CoordinatorPlan | PlanInvalidError

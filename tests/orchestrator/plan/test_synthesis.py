@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openmultiagent import ConfigurationError
@@ -76,7 +76,6 @@ def test_more_tasks_than_there_is_room_for_are_counted() -> None:
 
 
 @proves("PLN-21")
-@settings(max_examples=50)
 @given(
     st.lists(
         st.builds(
