@@ -25,6 +25,7 @@ from ..messages import replace_lone_surrogates
 
 __all__ = [
     "Redactor",
+    "closed_error",
     "connection_error",
     "kept",
     "origin_of",
@@ -122,6 +123,19 @@ def connection_error(provider: str, error: Exception, *, url: str, hint: str, re
     reason = f"{type(error).__name__}: {error}".rstrip(": ")
     text = f"{provider} API at {origin_of(url)} could not be reached or broke off ({reason}); {hint}"
     return LLMConnectionError(kept(text, redact), provider=provider)
+
+
+def closed_error(provider: str) -> LLMConnectionError:
+    """Return the error for a request whose connection was closed on this side.
+
+    Args:
+        provider: Name of the adapter.
+    """
+    text = (
+        f"{provider}: the adapter was closed while this request was going on, and it is not sent again; "
+        "close an adapter, or the orchestrator that keeps it, when its runs have ended"
+    )
+    return LLMConnectionError(text, provider=provider, retryable=False)
 
 
 def unreadable_redirect_error(provider: str) -> AdapterError:

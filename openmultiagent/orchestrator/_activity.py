@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from contextvars import Token
 
+from .._detached import Signal
+from .._log import RunSource, current_run
 from .._record import record
 from ..outcome import AgentRunResult
 from ..tasks import TeamRunResult
@@ -26,13 +29,46 @@ class OrchestratorStatus:
 class Activity:
     """Counts the runs of one orchestrator, in whatever threads they go on."""
 
-    __slots__ = ("_lock", "completed", "running")
+    __slots__ = ("_changed", "_lock", "_runs", "completed", "running")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._changed = Signal()
+        self._runs: dict[RunSource, Token[RunSource | None]] = {}
         self.running: set[object] = set()
         """The agents at work: whoever runs one puts in something of its own, and takes it out at the end."""
         self.completed = 0
+
+    def begin(self, source: RunSource, token: Token[RunSource | None]) -> None:
+        """Note that the run of an entry point has begun.
+
+        Args:
+            source: What tells the run's ids.
+            token: What entering it returned, which knows the run around this one.
+        """
+        self._runs[source] = token
+
+    def end(self, source: RunSource) -> None:
+        """Note that the run has ended.
+
+        Args:
+            source: What ``begin`` was told.
+        """
+        self._runs.pop(source, None)
+        self._changed.notify()
+
+    def others(self) -> int:
+        """Return how many runs are going on, on whatever event loop, without those that the caller is a part of."""
+        own, source = 0, current_run()
+        while source is not None and (token := self._runs.get(source)) is not None:
+            own += 1
+            outer = token.old_value
+            source = None if outer is Token.MISSING else outer
+        return len(self._runs) - own
+
+    async def settled(self) -> None:
+        """Wait until no run is going on but those that the caller is a part of, which would wait for itself."""
+        await self._changed.until(lambda: self.others() == 0)
 
     def count(self, result: object) -> None:
         """Add what the run of an entry point has completed.
