@@ -22,7 +22,7 @@ from .._version import __version__
 from ..egress import EgressPolicy, normalize_egress_policy
 from ..errors import AdapterError, ConfigurationError, EgressPolicyError
 from ..messages import LLMMessage
-from ..redaction import REDACTED, redact_sensitive_text
+from ..redaction import redact_known_secrets, redact_sensitive_text
 from ._faults import request_id_of
 from ._key_headers import KeyHeaders
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
@@ -204,9 +204,7 @@ class WireAdapter(ABC):
 
     def _redact(self, text: str) -> str:
         # The secrets themselves first: a server may quote them in a form that no pattern knows.
-        for secret in self._secrets():
-            text = text.replace(secret, REDACTED)
-        return redact_sensitive_text(text)
+        return redact_sensitive_text(redact_known_secrets(text, self._secrets()))
 
 
 async def _read_trailer(chunks: AsyncGenerator[bytes, None]) -> None:
