@@ -47,7 +47,7 @@ class AgentConfig(Generic[T]):
     __unknown_fields__: ClassVar[dict[str, str]] = {
         item.name: f"it is a model setting; write settings=ModelSettings({item.name}=...)"
         for item in fields(ModelSettings)
-    }
+    } | {"instructions": "what an agent is told is its system_prompt; write system_prompt=..."}
 
     name: Annotated[str, Field(min_length=1, max_length=128)]
     """Name of the agent, in events, spans and errors."""
