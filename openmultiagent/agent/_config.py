@@ -69,6 +69,7 @@ class AgentConfig(Generic[T]):
     egress_policy: SkipValidation[EgressPolicy | None] = None
     """Which addresses the provider may be reached at; the orchestrator's and the run's hold as well."""
     system_prompt: str | None = None
+    """What the agent is told before every conversation."""
     description: str | None = None
     """One sentence on what the agent is for, for the rosters of teams."""
     capabilities: Sequence[Text] = ()
