@@ -133,17 +133,18 @@ def connection_error(provider: str, error: Exception, *, url: str, hint: str, re
     return LLMConnectionError(kept(text, redact), provider=provider)
 
 
-def closed_error(provider: str) -> LLMConnectionError:
+def closed_error(provider: str, *, attempts: int = 1) -> LLMConnectionError:
     """Return the error for a request whose connection was closed on this side.
 
     Args:
         provider: Name of the adapter.
+        attempts: How many requests were sent.
     """
     text = (
         f"{provider}: the adapter was closed while this request was going on, and it is not sent again; "
         "close an adapter, or the orchestrator that keeps it, when its runs have ended"
     )
-    return LLMConnectionError(text, provider=provider, retryable=False)
+    return LLMConnectionError(text, provider=provider, retryable=False, attempts=attempts)
 
 
 def page_error(error: LLMProtocolError, *, url: str, redact: Redactor) -> LLMProtocolError:

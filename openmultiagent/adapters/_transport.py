@@ -338,21 +338,29 @@ class HttpTransport:
         attempt = 1
         while True:
             made = await headers() if callable(headers) else headers
+            client = self._given or await self._clients.get()
             try:
-                return await self._send_once(method, url, made, content)
+                return await self._send_once(client, method, url, made, content)
             except AdapterError as error:
+                failure = error
                 error.attempts = attempt
                 if attempt > self._max_retries or not error.retryable:
                     raise
                 delay = retry_delay(attempt, error.retry_after, self._jitter())
                 _log.info("model_request_retried", provider=self._provider, attempt=attempt, status=error.status)
             await self._sleep(delay)
+            if client is not self._given and client.is_closed:  # nobody would close the connection of another attempt
+                raise closed_error(self._provider, attempts=attempt) from failure
             attempt += 1
 
     async def _send_once(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
+        self,
+        client: httpx.AsyncClient | DirectClient,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
     ) -> httpx.Response:
-        client = self._given or await self._clients.get()
         import httpx  # noqa: PLC0415 - see the module docstring; here it is loaded already
 
         if client.is_closed:
