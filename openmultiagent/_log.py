@@ -15,7 +15,7 @@ from typing import Any
 
 from opentelemetry import trace
 
-__all__ = ["LazyLogger", "RunSource", "enter_run", "get_logger", "leave_run", "run_fields"]
+__all__ = ["LazyLogger", "RunSource", "current_run", "enter_run", "get_logger", "leave_run", "run_fields"]
 
 RunSource = Callable[[], tuple[str, str, str]]
 """Tells the run id, and the trace and span id that stand in where no span is current."""
@@ -42,6 +42,11 @@ def leave_run(token: Token[RunSource | None]) -> None:
         _RUN.reset(token)
     except ValueError:  # a coroutine that nobody awaits any more is closed elsewhere, where nothing was bound
         return
+
+
+def current_run() -> RunSource | None:
+    """Return what ``enter_run`` was told by the innermost run that goes on here."""
+    return _RUN.get()
 
 
 def run_fields() -> dict[str, str]:

@@ -8,7 +8,7 @@ a second pass; the time is linear in the length of the text, whatever the text i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ._patterns import lazy_pattern
@@ -17,6 +17,7 @@ __all__ = [
     "LOOK_AHEAD",
     "REDACTED",
     "is_sensitive_name",
+    "redact_known_secrets",
     "redact_sensitive_object",
     "redact_sensitive_text",
     "redact_start",
@@ -27,6 +28,8 @@ REDACTED = "[redacted]"
 LOOK_AHEAD = 1024
 """Characters that are looked at beyond a cut and then dropped, so that a secret across it is seen as a whole."""
 
+_SHORT_SECRET = 8
+"""Characters below which a known secret may well be a part of words."""
 _MAX_PASSES = 16
 """A text that still changes then is masked whole; only peculiar extra patterns bring that about."""
 _MAX_DEPTH = 100
@@ -125,6 +128,24 @@ def redact_sensitive_text(text: str, extra_patterns: Sequence[str | re.Pattern[s
             return text
         text = cleaned
     return REDACTED
+
+
+def redact_known_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without some known secrets, in whatever form a text quotes them.
+
+    One of fewer than 8 characters, such as the ``local`` that a server on this machine takes for a key, is masked where
+    it stands by itself: inside words it would take "localhost" apart.
+
+    Args:
+        text: Any text.
+        secrets: None of them empty.
+    """
+    for secret in secrets:
+        if len(secret) >= _SHORT_SECRET:
+            text = text.replace(secret, REDACTED)
+        elif secret in text:
+            text = re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", REDACTED, text)
+    return text
 
 
 def redact_start(text: str, limit: int) -> str:

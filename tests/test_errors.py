@@ -253,6 +253,14 @@ def test_an_invalid_message_is_a_value_error_with_a_path() -> None:
             LimitExceededError(agent="ann", limit="seconds", used=1.25, budget=1.0),
             'Agent "ann" reached its limit of 1 seconds: 1.25 used',
         ),
+        (
+            LimitExceededError(agent="crew", limit="seconds", used=2.0, budget=1.0, whose="Team"),
+            'Team "crew" reached its limit of 1 seconds: 2 used',
+        ),
+        (
+            CostBudgetExceededError(agent="crew", cost_used=2.0, budget=1, whose="Team"),
+            'Team "crew" exceeded cost budget: 2.0 estimated cost used (budget: 1)',
+        ),
         (LLMCallTimeoutError(timeout=600.0), "LLM call exceeded per-call timeout of 600s"),
         (LLMCallTimeoutError(timeout=0.02, agent="ann"), 'Agent "ann" LLM call exceeded per-call timeout of 0.02s'),
         (LLMCallTimeoutError(timeout=1234567.5), "LLM call exceeded per-call timeout of 1234567.5s"),

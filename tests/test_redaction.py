@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from openmultiagent.redaction import (
     REDACTED,
     is_sensitive_name,
+    redact_known_secrets,
     redact_sensitive_object,
     redact_sensitive_text,
     redact_start,
@@ -714,3 +715,20 @@ def test_extra_patterns_apply_to_all_texts_in_data() -> None:
         "a": ["id [redacted]"],
         "b": "[redacted]",
     }
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "cleaned"),
+    [
+        ("local", "localhost: key local, (local) local_1 local-1 1local", None),
+        ("any", "company: any, many, Any", "company: [redacted], many, Any"),
+        ("a.b+c*d", "xa.b+c*d a.b+c*d, a.bbcd", "xa.b+c*d [redacted], a.bbcd"),
+        ("ключ", "ключи: ключ", "ключи: [redacted]"),
+        ("12345678", "x12345678y", "x[redacted]y"),
+        ("1234567", "x1234567y 1234567", "x1234567y [redacted]"),
+    ],
+)
+@proves("RED-27")
+def test_a_known_secret_that_is_short_is_masked_as_a_whole(secret: str, text: str, cleaned: str | None) -> None:
+    expected = cleaned or "localhost: key [redacted], ([redacted]) local_1 local-1 1local"
+    assert redact_known_secrets(text, [secret]) == expected

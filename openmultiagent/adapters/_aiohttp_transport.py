@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import anyio
 
@@ -54,6 +55,7 @@ def _transport_class() -> Callable[[httpx.Limits, ssl.SSLContext], httpx.AsyncBa
             self._tls = tls
             self._session: _Session | None = None
             self._sender = sender_class(verify=tls, limits=limits, client=self._opened)
+            self._bodies: WeakSet[Any] = WeakSet()
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             try:
@@ -61,10 +63,13 @@ def _transport_class() -> Callable[[httpx.Limits, ssl.SSLContext], httpx.AsyncBa
                 response: httpx.Response = await send(request)
             except Exception as error:
                 raise _as_httpx(error) from error
-            response.stream = body_class(response.stream)
+            response.stream = body = body_class(response.stream)
+            self._bodies.add(body)
             return response
 
         async def aclose(self) -> None:
+            for body in list(self._bodies):
+                body.give_up()
             if self._session is not None:
                 await self._session.aclose()
 
@@ -100,6 +105,11 @@ def _body_class() -> Callable[[Any], httpx.AsyncByteStream]:
                     yield chunk
             except Exception as error:
                 raise _as_httpx(error) from error
+
+        def give_up(self) -> None:
+            # aiohttp closes the connection below a body without a word to who waits for the rest of it.
+            content = self._stream._aiohttp_response.content  # noqa: SLF001 - it has no other way to it
+            content.set_exception(ConnectionAbortedError("the client was closed"))
 
         async def aclose(self) -> None:
             await self._stream.aclose()
@@ -172,5 +182,5 @@ def _meanings() -> tuple[tuple[Any, Any], ...]:
         (aiohttp.ServerDisconnectedError, httpx.RemoteProtocolError),
         (aiohttp.ClientConnectionError, httpx.ReadError),
         ((aiohttp.ClientError, malformed), httpx.RemoteProtocolError),
-        (OSError, httpx.ReadError),
+        ((OSError, RuntimeError), httpx.ReadError),  # the latter when the session is closed meanwhile
     )

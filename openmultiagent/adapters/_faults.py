@@ -18,6 +18,7 @@ from ..errors import (
     LLMAuthenticationError,
     LLMBadRequestError,
     LLMConnectionError,
+    LLMProtocolError,
     LLMRateLimitError,
     LLMServerError,
 )
@@ -25,12 +26,15 @@ from ..messages import replace_lone_surrogates
 
 __all__ = [
     "Redactor",
+    "closed_error",
     "connection_error",
     "kept",
     "origin_of",
+    "page_error",
     "payload_error",
     "request_id_of",
     "retry_after_seconds",
+    "shown_url",
     "status_error",
     "unreadable_redirect_error",
 ]
@@ -39,6 +43,8 @@ Redactor = Callable[[str], str]
 """Takes secrets out of a text."""
 
 _KEPT_CHARACTERS = 2_000
+_WITHOUT_VERSION = "copilot"
+"""The provider whose addresses are not the user's, and have no version."""
 _UNREADABLE = "an address that cannot be read"
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid")  # most vendors, Anthropic, AWS
 _RETRYABLE_CLIENT_ERRORS = frozenset({408, 409, 429})  # timeout, conflict, rate limit: the request itself is fine
@@ -66,10 +72,13 @@ def status_error(
     text = body.decode("utf-8", "replace")
     payload = _parsed(text)
     message, error_type, code = _vendor_words(payload)
+    message = message or _phrase(status)
     if 300 <= status < 400:
         message = _redirect(_target(url, headers))
+    elif status == 404:
+        message += f" (at {shown_url(url)}{_version_hint(provider, url)})"
     return _class_for(status)(
-        kept(f"{provider} API error {status}: {message or _phrase(status)}", redact),
+        kept(f"{provider} API error {status}: {message}", redact),
         provider=provider,
         status=status,
         retryable=_retryable(status, headers),
@@ -124,6 +133,34 @@ def connection_error(provider: str, error: Exception, *, url: str, hint: str, re
     return LLMConnectionError(kept(text, redact), provider=provider)
 
 
+def closed_error(provider: str, *, attempts: int = 1) -> LLMConnectionError:
+    """Return the error for a request whose connection was closed on this side.
+
+    Args:
+        provider: Name of the adapter.
+        attempts: How many requests were sent.
+    """
+    text = (
+        f"{provider}: the adapter was closed while this request was going on, and it is not sent again; "
+        "close an adapter, or the orchestrator that keeps it, when its runs have ended"
+    )
+    return LLMConnectionError(text, provider=provider, retryable=False, attempts=attempts)
+
+
+def page_error(error: LLMProtocolError, *, url: str, redact: Redactor) -> LLMProtocolError:
+    """Return the error for a page that came in the place of an answer; another attempt would get it again.
+
+    Args:
+        error: Says that the page is no answer.
+        url: Where the request went.
+        redact: Takes secrets out.
+    """
+    text = f"; {shown_url(url)} is a page of HTML and no API: see whether base_url is right{_version_hint('', url)}"
+    return LLMProtocolError(
+        error.message + kept(text, redact), provider=error.provider, retryable=False, body=error.body
+    )
+
+
 def unreadable_redirect_error(provider: str) -> AdapterError:
     """Return the error for a redirect whose address the HTTP client could not read.
 
@@ -174,6 +211,15 @@ def kept(text: str, redact: Redactor) -> str:
     return redact(replace_lone_surrogates(text))[:_KEPT_CHARACTERS]
 
 
+def shown_url(url: str) -> str:
+    """Return a URL without credentials, query and fragment.
+
+    Args:
+        url: An absolute URL.
+    """
+    return origin_of(url) + urlsplit(url).path
+
+
 def origin_of(url: str) -> str:
     """Return scheme, host and port of a URL, without credentials, path and query.
 
@@ -182,6 +228,12 @@ def origin_of(url: str) -> str:
     """
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _version_hint(provider: str, url: str) -> str:
+    """Return what is likely wrong with an address of OpenAI's protocol that has no path of its own."""
+    is_bare = urlsplit(url).path in ("/chat/completions", "/responses") and provider != _WITHOUT_VERSION
+    return "; base_url usually ends in /v1" if is_bare else ""
 
 
 def _class_for(status: int) -> type[AdapterError]:

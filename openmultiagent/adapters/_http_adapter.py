@@ -20,10 +20,10 @@ import anyio
 from .._record import record
 from .._version import __version__
 from ..egress import EgressPolicy, normalize_egress_policy
-from ..errors import AdapterError, ConfigurationError, EgressPolicyError
+from ..errors import AdapterError, ConfigurationError, EgressPolicyError, LLMProtocolError
 from ..messages import LLMMessage
-from ..redaction import REDACTED, redact_sensitive_text
-from ._faults import request_id_of
+from ..redaction import redact_known_secrets, redact_sensitive_text
+from ._faults import page_error, request_id_of
 from ._key_headers import KeyHeaders
 from ._protocol import AdapterCapabilities, LLMChatOptions, LLMResponse, StreamEvent
 from ._streamed_body import BodyReader, StreamedBody
@@ -120,8 +120,7 @@ class WireAdapter(ABC):
         try:
             return self._read(await self._transport.read(response), request, response)
         except AdapterError as error:
-            _add_context(error, response)
-            raise
+            raise self._in_context(error, response) from error.__cause__
 
     async def stream(
         self, messages: Sequence[LLMMessage], options: LLMChatOptions
@@ -199,14 +198,19 @@ class WireAdapter(ABC):
             for event in reader.close():
                 yield event
         except AdapterError as error:
-            _add_context(error, response)
-            raise
+            raise self._in_context(error, response) from error.__cause__
+
+    def _in_context(self, error: AdapterError, response: httpx.Response) -> AdapterError:
+        """Return an error that tells which response could not be read; readers make such errors from the body alone."""
+        if isinstance(error, LLMProtocolError) and (error.body or "").lstrip().startswith("<"):
+            error = page_error(error, url=str(response.url), redact=self._redact)
+        error.status = error.status or response.status_code
+        error.request_id = error.request_id or request_id_of(response.headers)
+        return error
 
     def _redact(self, text: str) -> str:
         # The secrets themselves first: a server may quote them in a form that no pattern knows.
-        for secret in self._secrets():
-            text = text.replace(secret, REDACTED)
-        return redact_sensitive_text(text)
+        return redact_sensitive_text(redact_known_secrets(text, self._secrets()))
 
 
 async def _read_trailer(chunks: AsyncGenerator[bytes, None]) -> None:
@@ -271,9 +275,3 @@ def _plain_mapping(value: object) -> JsonObject:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON data")
-
-
-def _add_context(error: AdapterError, response: httpx.Response) -> None:
-    """Tell which response could not be read; readers make such errors from the body alone."""
-    error.status = error.status or response.status_code
-    error.request_id = error.request_id or request_id_of(response.headers)

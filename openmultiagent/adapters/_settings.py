@@ -21,6 +21,7 @@ class ThinkingConfig:
 
     _: KW_ONLY
     enabled: bool = True
+    """Whether it reasons at all."""
     mode: Literal["budget", "adaptive"] = "budget"
     """Who decides how long to reason, where the provider has both: ``budget_tokens``, or the model itself."""
     budget_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -47,17 +48,27 @@ class ModelSettings:
 
     _: KW_ONLY
     temperature: float | None = None
+    """How much chance there is in the choice of words."""
     top_p: float | None = None
+    """The share of the likeliest words that are chosen from."""
     top_k: int | None = None
+    """The number of the likeliest words that are chosen from."""
     min_p: float | None = None
+    """How likely a word must be, compared with the likeliest."""
     frequency_penalty: float | None = None
+    """How much less likely a word gets each time that it occurs."""
     presence_penalty: float | None = None
+    """How much less likely a word gets once it has occurred."""
     stop: tuple[str, ...] | None = None
+    """Texts that end the answer."""
     seed: int | None = None
+    """Makes answers repeatable, as far as the provider goes."""
     parallel_tool_calls: bool | None = None
+    """Whether the model may ask for several tools in one turn."""
     tool_choice: str | None = None
     """``auto``, ``required``, ``none``, or the name of a tool."""
     thinking: ThinkingConfig | None = None
+    """Whether and how long the model reasons."""
     cache: Literal["auto"] | None = None
     """``auto`` lets the provider cache what calls of one conversation have in common, where it must be told to."""
     preserve_reasoning_as_text: bool | None = None

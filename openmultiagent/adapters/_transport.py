@@ -31,7 +31,7 @@ from ..errors import AdapterError, ConfigurationError, LLMProtocolError
 from ._aiohttp_transport import aiohttp_transport
 from ._direct_client import DirectClient
 from ._egress_guard import EgressGuard
-from ._faults import Redactor, connection_error, status_error, unreadable_redirect_error
+from ._faults import Redactor, closed_error, connection_error, status_error, unreadable_redirect_error
 
 if TYPE_CHECKING:
     import ssl
@@ -46,6 +46,8 @@ _CLOSE_SECONDS = 5.0
 _ERROR_BODY_SECONDS = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
 _MAX_CONNECTIONS = 256
+_CLIENT = "openmultiagent.client"
+"""Where a response keeps the client that it came by: one that is closed meanwhile explains what goes wrong."""
 _BAD_LOCATION = "Invalid URL in location header"
 """What the ``RemoteProtocolError`` of httpx says when it cannot read where a server redirects to."""
 _LONGEST_OBEYED_WAIT = 60.0  # a server that asks for more gets the ordinary back-off
@@ -296,7 +298,7 @@ class HttpTransport:
         try:
             return await response.aread()
         except httpx.RequestError as error:
-            raise self._fault(error, str(response.url)) from error
+            raise self._fault(error, str(response.url), response.extensions.get(_CLIENT)) from error
         finally:
             await _close(response)
 
@@ -318,7 +320,7 @@ class HttpTransport:
             async for chunk in body:
                 yield chunk
         except httpx.RequestError as error:
-            raise self._fault(error, str(response.url)) from error
+            raise self._fault(error, str(response.url), response.extensions.get(_CLIENT)) from error
         finally:
             await _abandon(response, body)
 
@@ -336,21 +338,29 @@ class HttpTransport:
         attempt = 1
         while True:
             made = await headers() if callable(headers) else headers
+            client = self._given or await self._clients.get()
             try:
-                return await self._send_once(method, url, made, content)
+                return await self._send_once(client, method, url, made, content)
             except AdapterError as error:
+                failure = error
                 error.attempts = attempt
                 if attempt > self._max_retries or not error.retryable:
                     raise
                 delay = retry_delay(attempt, error.retry_after, self._jitter())
                 _log.info("model_request_retried", provider=self._provider, attempt=attempt, status=error.status)
             await self._sleep(delay)
+            if client is not self._given and client.is_closed:  # nobody would close the connection of another attempt
+                raise closed_error(self._provider, attempts=attempt) from failure
             attempt += 1
 
     async def _send_once(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
+        self,
+        client: httpx.AsyncClient | DirectClient,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
     ) -> httpx.Response:
-        client = self._given or await self._clients.get()
         import httpx  # noqa: PLC0415 - see the module docstring; here it is loaded already
 
         if client.is_closed:
@@ -362,15 +372,18 @@ class HttpTransport:
         try:
             response = await client.send(request, stream=True, follow_redirects=False)
         except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as error:
-            raise self._fault(error, url) from error
+            raise self._fault(error, url, client) from error
         if response.is_success:
+            response.extensions[_CLIENT] = client
             return response
         body = await _start_of_body(response)
         raise status_error(self._provider, response.status_code, response.headers, body, url=url, redact=self._redact)
 
-    def _fault(self, error: Exception, url: str) -> AdapterError:
+    def _fault(self, error: Exception, url: str, client: httpx.AsyncClient | DirectClient | None) -> AdapterError:
         import httpx  # noqa: PLC0415 - see the module docstring
 
+        if client is not None and client.is_closed:
+            return closed_error(self._provider)
         # MOD-32: httpx reads the address of a redirect, although it does not follow it.
         if not isinstance(error, httpx.RequestError) or str(error).startswith(_BAD_LOCATION):
             return unreadable_redirect_error(self._provider)

@@ -47,7 +47,7 @@ class AgentConfig(Generic[T]):
     __unknown_fields__: ClassVar[dict[str, str]] = {
         item.name: f"it is a model setting; write settings=ModelSettings({item.name}=...)"
         for item in fields(ModelSettings)
-    }
+    } | {"instructions": "what an agent is told is its system_prompt; write system_prompt=..."}
 
     name: Annotated[str, Field(min_length=1, max_length=128)]
     """Name of the agent, in events, spans and errors."""
@@ -69,6 +69,7 @@ class AgentConfig(Generic[T]):
     egress_policy: SkipValidation[EgressPolicy | None] = None
     """Which addresses the provider may be reached at; the orchestrator's and the run's hold as well."""
     system_prompt: str | None = None
+    """What the agent is told before every conversation."""
     description: str | None = None
     """One sentence on what the agent is for, for the rosters of teams."""
     capabilities: Sequence[Text] = ()

@@ -184,7 +184,7 @@ class AgentRunner:
             self._corrections += 1
             may_correct = may_correct and self._corrections <= self._config.max_output_corrections
             if not may_correct or progress.turns >= self._config.max_turns:
-                raise StructuredOutputValidationError(cause=error) from error
+                raise output.failure(error, corrected=self._corrections > 1) from error
             progress.conversation.append(LLMMessage.user(output.correction(error)))
             return False
         return True

@@ -21,6 +21,7 @@ from .._patterns import lazy_pattern
 from .._shown import shown
 from ..errors import ConfigurationError, StructuredOutputValidationError
 from ..outcome import describe_error
+from ..redaction import redact_start
 
 __all__ = ["WRAPPER", "OutputFormat", "output_format"]
 
@@ -29,6 +30,7 @@ T = TypeVar("T", default=Any)
 WRAPPER = "value"
 """Name of the only field of an object that a value is wrapped in."""
 _MAX_ISSUES = 20
+_MAX_REASON = 300
 _MAX_STARTS = 200
 """Places in a text at which a JSON value is looked for."""
 _FENCE = lazy_pattern(r"```(?:json)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
@@ -91,6 +93,19 @@ class OutputFormat(Generic[T]):
             error: What ``read`` raised.
         """
         return _CORRECTION.format(issues=error.message)
+
+    def failure(self, error: StructuredOutputValidationError, *, corrected: bool) -> StructuredOutputValidationError:
+        """Return what fails a run whose answer does not match: it has the first fault, and nothing of the answer.
+
+        Args:
+            error: What ``read`` raised.
+            corrected: Whether the answer was given back to the model before.
+        """
+        what = "Structured output validation failed" + (" after retry" if corrected else "")
+        reason = "the answer holds no JSON"
+        if isinstance(error.cause, ValidationError):
+            (reason,) = _lines(error.cause, 1)
+        return StructuredOutputValidationError(f"{what}: {redact_start(reason, _MAX_REASON)}", cause=error)
 
     def read(self, text: str) -> T:
         """Return the value in an answer.
@@ -192,11 +207,15 @@ def _is_json(text: str) -> bool:
 
 
 def _issues(error: ValidationError) -> str:
-    issues = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"- {_path(issue['loc'])}: {issue['msg']}" for issue in issues[:_MAX_ISSUES]]
-    if len(issues) > _MAX_ISSUES:
-        lines.append(f"- ... and {len(issues) - _MAX_ISSUES} more")
+    lines = [f"- {line}" for line in _lines(error, _MAX_ISSUES)]
+    if error.error_count() > _MAX_ISSUES:
+        lines.append(f"- ... and {error.error_count() - _MAX_ISSUES} more")
     return "\n".join(lines)
+
+
+def _lines(error: ValidationError, most: int) -> list[str]:
+    issues = error.errors(include_url=False, include_context=False, include_input=False)[:most]
+    return [f"{_path(issue['loc'])}: {issue['msg']}" for issue in issues]
 
 
 def _path(location: tuple[int | str, ...]) -> str:

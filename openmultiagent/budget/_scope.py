@@ -43,6 +43,7 @@ class BudgetScope:
         parent: The scope that it belongs to.
         estimate_cost: Prices a model call; inherited from the parent unless given.
         mode: ``soft`` or ``hard``; the parent's where there is one.
+        whose: What it is whose scope this is, as errors write it before the name.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class BudgetScope:
         "started",
         "tool_calls",
         "usage",
+        "whose",
     )
 
     def __init__(
@@ -70,8 +72,10 @@ class BudgetScope:
         parent: BudgetScope | None = None,
         estimate_cost: CostEstimator | None = None,
         mode: BudgetMode = "soft",
+        whose: str = "Agent",
     ) -> None:
         self.name = name
+        self.whose = whose
         self.limits = UNLIMITED if limits is None else limits
         self.parent = parent
         self.estimate_cost: CostEstimator | None = estimate_cost
@@ -475,13 +479,15 @@ def _most(input_tokens: int, output_tokens: int, *, writes_cache: bool) -> Token
 
 
 def _token_error(scope: BudgetScope, budget: int, *, needed: int | None = None) -> TokenBudgetExceededError:
-    return TokenBudgetExceededError(agent=scope.name, tokens_used=_tokens(scope), budget=budget, needed=needed)
+    return TokenBudgetExceededError(
+        agent=scope.name, tokens_used=_tokens(scope), budget=budget, needed=needed, whose=scope.whose
+    )
 
 
 def _cost_error(scope: BudgetScope, budget: float, *, needed: float | None = None) -> CostBudgetExceededError:
     used = scope.cost + scope.reserved_cost
-    return CostBudgetExceededError(agent=scope.name, cost_used=used, budget=budget, needed=needed)
+    return CostBudgetExceededError(agent=scope.name, cost_used=used, budget=budget, needed=needed, whose=scope.whose)
 
 
 def _limit_error(scope: BudgetScope, limit: str, used: float, budget: float) -> LimitExceededError:
-    return LimitExceededError(agent=scope.name, limit=limit, used=used, budget=budget)
+    return LimitExceededError(agent=scope.name, limit=limit, used=used, budget=budget, whose=scope.whose)

@@ -31,18 +31,21 @@ class TokenBudgetExceededError(RunError):
     """A run used more tokens than it was allowed to.
 
     Args:
-        agent: Name of the agent.
+        agent: Name of the agent, or of the team whose run it was.
         tokens_used: Input and output tokens used when the limit was noticed, reserved ones included.
         budget: The limit, in tokens.
         needed: What the call that was refused may have used on top of that, where that is why it was.
+        whose: What the name is the name of, for the text: "Agent", or "Team" for the run of one.
     """
 
     code = "TOKEN_BUDGET_EXCEEDED"
     field_names = ("agent", "tokens_used", "budget", "needed")
 
-    def __init__(self, *, agent: str, tokens_used: int, budget: int, needed: int | None = None) -> None:
+    def __init__(
+        self, *, agent: str, tokens_used: int, budget: int, needed: int | None = None, whose: str = "Agent"
+    ) -> None:
         used = f"{tokens_used} tokens used{_and_needed(needed)}"
-        super().__init__(f'Agent "{agent}" exceeded token budget: {used} (budget: {budget})')
+        super().__init__(f'{whose} "{agent}" exceeded token budget: {used} (budget: {budget})')
         self.agent, self.tokens_used, self.budget, self.needed = agent, tokens_used, budget, needed
 
 
@@ -50,18 +53,21 @@ class CostBudgetExceededError(RunError):
     """A run cost more than it was allowed to.
 
     Args:
-        agent: Name of the agent.
+        agent: Name of the agent, or of the team whose run it was.
         cost_used: Estimated cost when the limit was noticed, in the caller's unit, reserved cost included.
         budget: The limit, in the same unit.
         needed: What the call that was refused may have cost on top of that, where that is why it was.
+        whose: What the name is the name of, for the text: "Agent", or "Team" for the run of one.
     """
 
     code = "COST_BUDGET_EXCEEDED"
     field_names = ("agent", "cost_used", "budget", "needed")
 
-    def __init__(self, *, agent: str, cost_used: float, budget: float, needed: float | None = None) -> None:
+    def __init__(
+        self, *, agent: str, cost_used: float, budget: float, needed: float | None = None, whose: str = "Agent"
+    ) -> None:
         used = f"{cost_used} estimated cost used{_and_needed(needed)}"
-        super().__init__(f'Agent "{agent}" exceeded cost budget: {used} (budget: {budget})')
+        super().__init__(f'{whose} "{agent}" exceeded cost budget: {used} (budget: {budget})')
         self.agent, self.cost_used, self.budget, self.needed = agent, cost_used, budget, needed
 
 
@@ -73,18 +79,19 @@ class LimitExceededError(RunError):
     """A run would have gone over a limit on its model calls, its tool calls or its time.
 
     Args:
-        agent: Name of the agent.
+        agent: Name of the agent, or of the team whose run it was.
         limit: Which one: ``requests``, ``tool_calls`` or ``seconds``.
         used: What was used when it was noticed, in the limit's unit.
         budget: The limit.
+        whose: What the name is the name of, for the text: "Agent", or "Team" for the run of one.
     """
 
     code = "LIMIT_EXCEEDED"
     field_names = ("agent", "limit", "used", "budget")
 
-    def __init__(self, *, agent: str, limit: str, used: float, budget: float) -> None:
+    def __init__(self, *, agent: str, limit: str, used: float, budget: float, whose: str = "Agent") -> None:
         unit = {"requests": "model calls", "tool_calls": "tool calls"}.get(limit, limit)
-        super().__init__(f'Agent "{agent}" reached its limit of {budget:.12g} {unit}: {used:.12g} used')
+        super().__init__(f'{whose} "{agent}" reached its limit of {budget:.12g} {unit}: {used:.12g} used')
         self.agent, self.limit, self.used, self.budget = agent, limit, used, budget
 
 

@@ -69,6 +69,7 @@ def record_of(scorer: Scorer, sample: Sample, verdict: Score | BaseException, mo
         scorer=scorer.name,
         scorer_version=scorer.version,
         status="scorer_error" if score is None else "scored",
+        run_status=result.status.code,
         score=None if score is None else score.score,
         passed=None if score is None else score.passed,
         reason=None if score is None or score.reason is None else _safe(score.reason),

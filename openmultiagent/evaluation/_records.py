@@ -46,6 +46,9 @@ class EvalRecord:
     scorer: str
     scorer_version: str | None
     status: Literal["scored", "scorer_error"]
+    """What has become of the scorer's judgement; of the run: ``run_status``."""
+    run_status: str | None = None
+    """The code of the run's status, such as ``ok`` or ``timeout``; None in records of earlier versions."""
     score: float | None = None
     passed: bool | None = None
     reason: str | None = None

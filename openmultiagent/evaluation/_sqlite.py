@@ -105,6 +105,7 @@ class SQLiteEvalStore:
         run_id: str | None = None,
         scorer: str | None = None,
         status: Literal["scored", "scorer_error"] | None = None,
+        run_status: str | None = None,
         passed: bool | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -118,6 +119,7 @@ class SQLiteEvalStore:
             run_id: Only those of this run.
             scorer: Only those of this scorer.
             status: Only scores, or only failures of scorers.
+            run_status: Only those of runs that ended so, such as ``ok``.
             passed: Only those that passed, or did not.
             since: Only those from this time on.
             until: Only those before this time.
@@ -135,6 +137,7 @@ class SQLiteEvalStore:
             ("run_id = ?", run_id),
             ("scorer = ?", scorer),
             ("status = ?", status),
+            ("json_extract(data, '$.run_status') = ?", run_status),
             ("passed = ?", None if passed is None else int(passed)),
             ("timestamp >= ?", _seconds("since", since)),
             ("timestamp < ?", _seconds("until", until)),

@@ -96,7 +96,8 @@ async def enclose(
         operation = partial(cast("Callable[..., Awaitable[R]]", step), call, operation)
     if machinery.evaluation.is_active:
         operation = partial(cast("Callable[..., Awaitable[R]]", machinery.evaluation.around), call, operation)
-    token, activity = enter_run(partial(_log_ids, call)), machinery.activity
+    source, activity = partial(_log_ids, call), machinery.activity
+    token = activity.runs[source] = enter_run(source)
     if call.kind == "agent":  # those of a team are counted one by one
         activity.running.add(call)
     try:
@@ -109,6 +110,7 @@ async def enclose(
         activity.running.discard(call)
         bus.close()
         leave_run(token)
+        activity.end(source)
 
 
 def _log_ids(call: RunCall) -> tuple[str, str, str]:

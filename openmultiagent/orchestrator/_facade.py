@@ -297,10 +297,11 @@ class OpenMultiAgent(TeamEntry):
         )
 
     async def aclose(self) -> None:
-        """Judge what is queued for evaluation, at most ten seconds, and close what is kept.
+        """Wait for runs that are going on, judge what is queued for evaluation, and close what is kept.
 
-        It may be called again, and on another event loop. Runs still work afterwards, as they do without ``async
-        with``; they are not evaluated.
+        Runs have at most ten seconds, and so has evaluation; runs that go on longer lose their connections. It may be
+        called again, and on another event loop. Runs still work afterwards, as they do without ``async with``; they are
+        not evaluated.
         """
         await self._lifetime.aclose()
 

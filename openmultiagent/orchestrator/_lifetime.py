@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import anyio
 
 from .._detached import LoopHandle
+from .._log import get_logger
 from ..adapters import AdapterOwner
 from ._execute import Machinery
 from ._sync import LoopThread
@@ -23,6 +24,10 @@ __all__ = ["Lifetime"]
 
 R = TypeVar("R")
 
+_log = get_logger(__name__)
+
+_RUNS_TIMEOUT = 10.0
+"""Seconds that ``aclose`` waits for runs that are going on."""
 _DRAIN_TIMEOUT = 10.0
 """Seconds that ``aclose`` gives to evaluations that are still queued."""
 _CLOSE_TIMEOUT = 8.0
@@ -70,17 +75,20 @@ class Lifetime:
         return thread.run(make())
 
     async def aclose(self) -> None:
-        """Drain and close everything, within bounds."""
+        """Wait for runs, drain and close everything, within bounds; a cancelled caller does not wait for runs."""
         self._is_closed = True
         machinery = self._machinery
         try:
-            with anyio.CancelScope(shield=True):
-                await machinery.evaluation.aclose(_DRAIN_TIMEOUT)
+            await self._wait_for_runs()
         finally:
             try:
-                await machinery.progress.aclose()
+                with anyio.CancelScope(shield=True):
+                    await machinery.evaluation.aclose(_DRAIN_TIMEOUT)
             finally:
-                await self._close_loops()
+                try:
+                    await machinery.progress.aclose()
+                finally:
+                    await self._close_loops()
 
     def aclose_sync(self) -> None:
         """Do the same, and wait for it; the thread does it if it was started, else an event loop made for this."""
@@ -93,6 +101,17 @@ class Lifetime:
         finally:
             thread.stop()
             thread.join(_EXIT_TIMEOUT)
+
+    async def _wait_for_runs(self) -> None:
+        """Let runs end while all that they use is still open."""
+        activity = self._machinery.activity
+        try:
+            with anyio.move_on_after(_RUNS_TIMEOUT):
+                await activity.settled()
+        finally:
+            others = activity.others()
+            if others:
+                _log.warning("runs_still_going", runs=others, seconds=_RUNS_TIMEOUT)
 
     async def _close_loops(self) -> None:
         with self._lock:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
 
+from .._shown import shown
 from ..agent import AgentConfig
 from ..budget import BudgetScope, Limits
 from ..errors import OpenMultiAgentError
 from ..messages import PreparedRunInput, prepare_run_input
-from ..outcome import AgentRunResult, ErrorKind, classify_failure
+from ..outcome import AgentRunResult, ErrorKind, RunStatus, classify_failure
 from ..tasks import (
     DependencyResult,
     ModelRoute,
@@ -183,7 +185,8 @@ class TaskRun:
         config = run.crew.models.variant(self._agent, route, task.timeout)
         budget: BudgetScope = self._budget if is_only else self._budget.child(config.name)
         config = with_team_tools(run, task, config, budget)
-        return await run.crew.inner.run(config, source, phase="worker", budget=budget, task=task.id)
+        result = await run.crew.inner.run(config, source, phase="worker", budget=budget, task=task.id)
+        return _with_task(result, task) if type(result.error) is TimeoutError else result
 
     def routes(self) -> tuple[ModelRoute | None, ...]:
         """Return the models to try, each after a failure of the one before; None is the agent's own."""
@@ -225,6 +228,13 @@ def _limits_of(task: Task, agent: AgentConfig) -> Limits | None:
         return None
     tokens = min((each for each in (own, further) if each is not None), default=None)
     return Limits(tokens=tokens, cost=task.max_cost_budget)
+
+
+def _with_task(result: Result, task: Task) -> Result:
+    """Return a result whose agent ran out of time, with the task that set the limit in its text."""
+    text = f"task {shown(task.title)}: {result.status.message}"
+    info = None if result.error_info is None else replace(result.error_info, message=text)
+    return result.replace(status=RunStatus(result.status.code, text), error_info=info, error=TimeoutError(text))
 
 
 def _nothing() -> None:

@@ -315,7 +315,7 @@ class TeamRuns:
             name=team.name,
             identity=RunIdentity(validate_run_id(options.run_id)),
             budget=BudgetScope(
-                team.name, options.limits, estimate_cost=defaults.estimate_cost, mode=defaults.budget_mode
+                team.name, options.limits, None, defaults.estimate_cost, defaults.budget_mode, whose="Team"
             ),
             source=source,
             metadata=validate_metadata(options.metadata),

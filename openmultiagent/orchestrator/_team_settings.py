@@ -18,6 +18,10 @@ from ._routing import ExecutionRouter, ExecutionRoutingConfig, as_routing_config
 __all__ = ["Completed", "TeamDefaults", "TeamSettings", "check_flag", "check_names", "team_defaults"]
 
 
+_DEFAULTS = {name: f"did you mean 'default_{name}'?" for name in ("adapter", "model", "provider", "tool_preset")}
+"""What is said of a field of agents that is given to the orchestrator."""
+
+
 class TeamSettings(TypedDict, total=False):
     """The arguments of ``OpenMultiAgent`` that are about teams."""
 
@@ -94,7 +98,7 @@ def team_defaults(
     Raises:
         ConfigurationError: A name is unknown, or a value makes no sense.
     """
-    check_names(given, TeamSettings.__annotations__, "OpenMultiAgent has no argument")
+    check_names(given, TeamSettings.__annotations__, "OpenMultiAgent has no argument", elsewhere=_DEFAULTS)
     return TeamDefaults(
         limits=limits,
         estimate_cost=estimate_cost,

@@ -35,7 +35,7 @@ class TaskCondition:
     field: Text | None = None
     """Name of a field of the structured result."""
     equals: bool | int | Number | str | None = None
-    """What that field must be; null unless given."""
+    """What that field must be; None unless given."""
     negate: bool = False
     """Whether none of the results may be so."""
 

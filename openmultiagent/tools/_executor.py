@@ -253,7 +253,7 @@ def _timed_out(tool: Tool, seconds: float) -> str:
 
 def _log_failure(failure: BaseException, context: ToolContext) -> None:
     _log.warning(
-        "tool failed",
+        "tool_failed",
         tool=context.tool_name,
         agent=context.agent,
         run_id=context.run_id,

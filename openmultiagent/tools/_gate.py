@@ -150,7 +150,7 @@ async def ask_gate(gate: ToolGate, tool: Tool, value: Any, context: ToolContext)
     if isinstance(failure, GateFault):
         raise failure
     _log.warning(
-        "tool gate failed",
+        "tool_gate_failed",
         tool=tool.name,
         agent=context.agent,
         run_id=context.run_id,

@@ -55,9 +55,26 @@ def test_the_providers_words_are_kept() -> None:
         {"error": {"message": "No such model", "type": "invalid_request_error", "code": "model_not_found"}}
     )
     error = refusal(404, body.encode(), x_request_id="req_1")
-    assert error.message == "openai API error 404: No such model"
+    assert error.message == f"openai API error 404: No such model (at {URL})"
     assert (error.error_type, error.code, error.request_id) == ("invalid_request_error", "model_not_found", "req_1")
     assert error.body == body
+
+
+@pytest.mark.parametrize(
+    ("provider", "url", "told"),
+    [
+        ("openai", "http://127.0.0.1:1234/chat/completions", "; base_url usually ends in /v1"),
+        ("openai", "http://me:secret@model.test:80/responses?key=secret#x", "; base_url usually ends in /v1"),
+        ("openai", "http://model.test/v1/chat/completions", ""),
+        ("copilot", "https://copilot.test/chat/completions", ""),
+        ("gemini", "https://gemini.test/v1beta/models/m:generateContent?key=secret", ""),
+    ],
+)
+@proves("MOD-62")
+def test_what_is_not_there_is_named_without_secrets(provider: str, url: str, told: str) -> None:
+    error = status_error(provider, 404, {}, b"", url=url, redact=redact_sensitive_text)
+    shown = url.replace("me:secret@", "").partition("?")[0]
+    assert error.message == f"{provider} API error 404: Not Found (at {shown}{told})"
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,35 @@ async def test_a_server_that_hangs_up() -> None:
         await adapter.aclose()
 
 
+@pytest.mark.parametrize("reply", [Served("Hello", pause_after=0), Served("Hello", pause_after=1)])
+@pytest.mark.parametrize("streamed", [True, False])
+@proves("MOD-61")
+async def test_an_adapter_that_is_closed_with_a_request_in_flight(reply: Served, streamed: bool) -> None:
+    errors: list[object] = []
+
+    async def call() -> None:
+        if streamed:
+            errors.append((await collect(adapter))[-1].data)
+            return
+        try:
+            await adapter.chat(HI, OPTIONS)
+        except AdapterError as error:
+            errors.append(error)
+
+    async with FakeProviderServer(lambda _: reply) as server:
+        adapter = adapter_for(server, max_retries=2)
+        with anyio.fail_after(WAIT):
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await server.wait_until_pausing()
+                await adapter.aclose()
+    (error,) = errors
+    assert isinstance(error, LLMConnectionError)
+    assert "openai: the adapter was closed while this request was going on" in str(error)
+    assert not error.retryable
+    assert error.attempts == len(server.requests) == 1
+
+
 @proves("MOD-31", "MOD-41")
 async def test_a_server_that_says_nothing() -> None:
     async with FakeProviderServer(lambda _: Silence()) as server:

@@ -53,8 +53,9 @@ class Chunks(httpx.AsyncByteStream):
             yield chunk
 
 
-def make(retries: int = 0) -> OpenAIAdapter:
-    return OpenAIAdapter(base_url="http://model.test/v1", api_key=KEY, transport=TransportOptions(max_retries=retries))
+def make(retries: int = 0, api_key: str = KEY) -> OpenAIAdapter:
+    transport = TransportOptions(max_retries=retries)
+    return OpenAIAdapter(base_url="http://model.test/v1", api_key=api_key, transport=transport)
 
 
 async def stream(adapter: OpenAIAdapter, options: LLMChatOptions = OPTIONS) -> list[StreamEvent]:
@@ -165,6 +166,14 @@ async def test_the_key_itself_is_in_no_error(respx_mock: respx.MockRouter) -> No
         await make().chat(HI, OPTIONS)
     assert caught.value.message == "openai API error 401: who is [redacted]?"
     assert KEY not in json.dumps(caught.value.to_dict())
+
+
+@proves("MOD-30", "RED-27")
+async def test_a_short_key_takes_no_words_apart(respx_mock: respx.MockRouter) -> None:
+    body = {"error": {"message": "localhost does not know local"}}
+    respx_mock.post(URL).mock(return_value=httpx.Response(401, json=body))
+    with pytest.raises(LLMAuthenticationError, match=r"401.*: localhost does not know \[redacted\]"):
+        await make(api_key="local").chat(HI, OPTIONS)
 
 
 @proves("MOD-2")

@@ -111,7 +111,9 @@ async def test_a_page_is_named(protocol: str) -> None:
     ((event,),) = await streamed(protocol, RawBody(b"\n<html>Log in!</html>", content_type="text/html"))
     assert isinstance(event.data, LLMProtocolError)
     assert "not valid JSON" in event.data.message
-    assert event.data.message.endswith("(a stream was asked for, and text/html came)")
+    assert "(a stream was asked for, and text/html came); http://" in event.data.message
+    assert "is a page of HTML and no API: see whether base_url is right" in event.data.message
+    assert not event.data.retryable
     assert "Log in!" in str(event.data.body)
 
 

@@ -116,6 +116,20 @@ async def test_a_passing_fault_is_tried_again(respx_mock: respx.MockRouter, stat
     await sender.aclose()
 
 
+@proves("MOD-61")
+async def test_an_adapter_that_is_closed_before_another_attempt_makes_none(respx_mock: respx.MockRouter) -> None:
+    route = respx_mock.post(URL).mock(return_value=httpx.Response(503))
+
+    async def close(seconds: float) -> None:
+        await sender.aclose()
+
+    sender = transport(waits=close)
+    with pytest.raises(LLMConnectionError, match="the adapter was closed while this request was going on") as caught:
+        await post(sender)
+    assert isinstance(caught.value.__cause__, LLMServerError)
+    assert (caught.value.retryable, caught.value.attempts, route.call_count) == (False, 1, 1)
+
+
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 422])
 @proves("MOD-33", "MOD-32")
 async def test_a_lasting_fault_is_not_tried_again(respx_mock: respx.MockRouter, status: int) -> None:

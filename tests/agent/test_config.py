@@ -24,6 +24,7 @@ def add(a: int, b: int) -> int:
         ({"modle": "m"}, "did you mean 'model'"),
         ({"temperature": 0.5}, "settings=ModelSettings(temperature=...)"),
         ({"stop": ["x"]}, "settings"),
+        ({"instructions": "x"}, "write system_prompt=..."),
         ({"model": 3}, "model"),
         ({"max_turns": 0}, "max_turns"),
         ({"max_turns": -1}, "max_turns"),

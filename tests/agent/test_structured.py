@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 from typing_extensions import TypedDict
 
 from openmultiagent import (
@@ -210,9 +210,29 @@ async def test_corrections_are_bounded(corrections: int) -> None:
     assert (result.success, result.status.code, result.structured) == (False, "error", None)
     assert isinstance(result.error, StructuredOutputValidationError)
     assert "Failed to extract JSON" in str(result.error.cause)
+    retried = " after retry" if corrections else ""
+    assert str(result.error) == f"Structured output validation failed{retried}: the answer holds no JSON"
     assert result.error_info is not None
     assert (result.error_info.kind, result.error_info.retryable) == ("validation", False)
     assert result.output == f"answer {2 * corrections + 1}"
+
+
+@proves("STR-7")
+async def test_the_error_has_the_first_fault_and_no_secret() -> None:
+    class Login(BaseModel):
+        user: str
+        age: int
+
+        @field_validator("user")
+        @classmethod
+        def known(cls, value: str) -> str:
+            raise ValueError(f"nobody has the password={value}")
+
+    adapter = ScriptedAdapter(lambda messages, options: '{"user": "hunter2", "age": "x"}')
+    result = await agent(adapter, Login, max_output_corrections=0).run("q")
+    assert str(result.error) == (
+        "Structured output validation failed: user: Value error, nobody has the password=[redacted]"
+    )
 
 
 @proves("STR-7")

@@ -12,6 +12,8 @@ import pytest
 
 from tests.architecture.source import PACKAGE, ROOT, Module, Modules, load, write_tree
 
+LOG_EVENT = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
 CATCH_ALL: dict[str, set[str]] = {
     "_detached": {"Detached._run"},  # whoever owns detached work looks at its error
     "adapters._bedrock": {"BedrockAdapter._credentials_now"},  # users' functions that get keys
@@ -139,6 +141,27 @@ def test_a_catch_all_outside_the_boundaries_is_noticed(body: str, tmp_path: Path
 def test_a_boundary_that_catches_nothing_is_noticed(tmp_path: Path) -> None:
     write_tree(tmp_path, {f"{PACKAGE}/errors.py": "def f():\n    try: ...\n    except ExceptionGroup: ...\n"})
     assert unlisted_catch_alls(load(tmp_path), {"errors": {"f"}}) == [f"{PACKAGE}.errors: f catches nothing any more"]
+
+
+def odd_log_events(modules: Modules) -> list[str]:
+    """Lines that are logged under a name that is not snake_case, or is put together."""
+    return [
+        f"{module.name}:{node.lineno}: {ast.unparse(node.args[0])}"
+        for module in modules.values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("_log.")
+        if not (isinstance(node.args[0], ast.Constant) and LOG_EVENT.fullmatch(str(node.args[0].value)))
+    ]
+
+
+def test_what_is_logged_has_a_name_in_snake_case() -> None:
+    assert odd_log_events(load(ROOT)) == []
+
+
+@pytest.mark.parametrize("event", ['"tool failed"', '"Failed"', 'f"failed_{x}"', "name"])
+def test_another_name_is_noticed(event: str, tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"{PACKAGE}/errors.py": f"_log.warning({event}, why=1)\n_log.info('fine_2')\n"})
+    assert len(odd_log_events(load(tmp_path))) == 1
 
 
 # Put together from pieces, so that this file does not match itself.

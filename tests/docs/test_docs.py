@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.docs.reference import PAGE, reference
+
 ROOT = Path(__file__).parents[2]
 
 Rule: TypeAlias = Callable[[Path], list[str]]
@@ -214,3 +216,7 @@ def _write(root: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
+
+
+def test_the_reference_is_what_the_definitions_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference(), "run: python -m tests.docs.reference"

@@ -242,7 +242,7 @@ async def test_scorers_get_input_and_result_of_their_own() -> None:
     assert [record.identity for record in store.records][2:] == [result.identity] * 2
 
 
-@proves("OBS-22")
+@proves("OBS-22", "OBS-30")
 async def test_failed_runs_are_judged_too() -> None:
     store = InMemoryEvalStore()
     oma = OpenMultiAgent(
@@ -251,7 +251,9 @@ async def test_failed_runs_are_judged_too() -> None:
     )
     await oma.run_agent({"name": "x"}, "q")
     await oma.evaluation.flush()
-    assert [record.passed for record in store.records] == [False]
+    assert [(record.passed, record.status, record.run_status) for record in store.records] == [
+        (False, "scored", "error")
+    ]
 
 
 @proves("OBS-24", "OBS-28")
@@ -401,6 +403,9 @@ async def test_after_the_end_runs_are_dropped() -> None:
         {"scorers": [plain], "store_payloads": "some"},
         {"scorers": [plain], "max_queue": 0},
         {"scorers": [plain], "rate": 1},
+        {"scorers": [plain], "store": "evals.db"},
+        {"scorers": [plain], "store": InMemoryEvalStore},
+        {"scorers": [plain], "logger_provider": "otlp"},
     ],
 )
 def test_a_definition_that_makes_no_sense_is_refused(arguments: dict[str, Any]) -> None:

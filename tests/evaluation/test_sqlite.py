@@ -64,6 +64,7 @@ async def test_records_come_back_as_they_were(path: Path) -> None:
         output="a",
         judge_usage=TokenUsage(output_tokens=3),
         cost=0.5,
+        run_status="ok",
     )
     failed = record(2, status="scorer_error", score=None, error="ValueError: no")
     store = SQLiteEvalStore(path)
@@ -134,6 +135,7 @@ async def test_an_id_is_stored_once(path: Path) -> None:
         ({"run_id": "r3"}, [3]),
         ({"scorer": "other"}, [4]),
         ({"status": "scorer_error"}, [5]),
+        ({"run_status": "timeout"}, [3]),
         ({"passed": True}, [1]),
         ({"passed": False}, [2]),
         ({"since": START + timedelta(minutes=4)}, [4, 5]),
@@ -150,7 +152,7 @@ async def test_what_is_asked_for_is_found(path: Path, filters: dict[str, Any], w
             record(0),
             record(1, passed=True),
             record(2, passed=False),
-            record(3),
+            record(3, run_status="timeout"),
             record(4, scorer="other"),
             record(5, status="scorer_error", score=None, error="ValueError"),
         ]

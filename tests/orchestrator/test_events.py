@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from openmultiagent import ConfigurationError, Event, OpenMultiAgent
 from openmultiagent import events as events_module
 from openmultiagent.adapters import LLMChatOptions
-from openmultiagent.orchestrator import EventStream, _progress
+from openmultiagent.orchestrator import EventStream, _lifetime, _progress
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
 
@@ -127,6 +127,7 @@ async def test_every_entry_point_tells_the_same_events(entry: str, fails: bool) 
 @proves("ORC-61")
 async def test_a_run_that_goes_on_while_its_orchestrator_is_closed_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_progress, "_CLOSE_GRACE", 0.02)
+    monkeypatch.setattr(_lifetime, "_RUNS_TIMEOUT", 0.02)
     heard: list[str] = []
     closed = anyio.Event()
 

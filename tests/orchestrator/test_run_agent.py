@@ -96,6 +96,13 @@ def test_an_orchestrator_that_makes_no_sense_is_refused(arguments: dict[str, Any
         OpenMultiAgent(**arguments)
 
 
+@pytest.mark.parametrize("name", ["provider", "model", "adapter", "tool_preset"])
+@proves("ORC-2")
+def test_what_an_orchestrator_calls_otherwise_is_told(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"no argument '{name}'; did you mean 'default_{name}'"):
+        OpenMultiAgent(**{name: "x"})  # type: ignore[arg-type]
+
+
 @proves("ORC-3")
 async def test_defaults_fill_what_the_agent_leaves_open() -> None:
     default, own = ScriptedAdapter(["a", "b", "c"]), ScriptedAdapter(["own"])

@@ -409,7 +409,8 @@ def test_an_orchestrator_outlives_its_event_loops() -> None:
 
 
 @proves("ORC-75")
-async def test_closing_while_a_synchronous_run_goes_on_ends_it() -> None:
+async def test_closing_while_a_synchronous_run_goes_on_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lifetime, "_RUNS_TIMEOUT", 0.05)
     entered = threading.Event()
     outcome: list[BaseException] = []
 

@@ -45,6 +45,7 @@ async def test_a_run_that_is_over_its_budget_starts_nothing_more() -> None:
     assert result.total_token_usage.total_tokens == 70
     told = seen.of("budget_exceeded")
     assert [(event.agent, event.task, event.data.budget) for event in told] == [("b", "B", 60)]
+    assert str(result.error) == 'Team "crew" exceeded token budget: 70 tokens used (budget: 60)'
     assert seen.kinds("B") == ["task_start", "agent_start", "budget_exceeded", "task_complete", "agent_complete"]
     assert "60" in (result.tasks[2].result or "")
     assert seen.kinds("C") == seen.kinds("D") == ["task_skipped"]

@@ -134,6 +134,10 @@ async def test_a_timeout_is_for_each_attempt_and_the_narrower_one_counts() -> No
         )
     assert [record.status for record in result.tasks] == ["completed", "failed", "completed"]
     assert str(result.task_results["B"].status) == str(result.status) == "timeout"
+    failed = result.task_results["B"]
+    assert failed.error_info is not None
+    assert failed.error_info.message == str(failed.error) == failed.status.message
+    assert failed.status.message == "task 'B': Agent \"a\" exceeded its run timeout of 0.05s"
 
 
 # --- models ----------------------------------------------------------------------------------------------------------

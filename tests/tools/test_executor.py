@@ -205,7 +205,7 @@ async def test_exception_is_told_and_logged_without_traceback(logged: list[Any])
 
     assert text == 'Tool "pay" threw an error: PaymentError: card refused'
     (line,) = logged
-    assert (line["event"], line["log_level"]) == ("tool failed", "warning")
+    assert (line["event"], line["log_level"]) == ("tool_failed", "warning")
     assert (line["agent"], line["run_id"], line["tool_call_id"]) == ("worker", "run", "c1")
     assert line["error"] == "PaymentError: card refused"
     assert 'raise PaymentError("card refused")' in line["traceback"]

@@ -321,7 +321,7 @@ async def test_a_gate_that_raises_lets_nothing_through(gate: Any, text: str, log
     assert result.data == f'Tool "pay" was not run: on_tool_call hook threw {text}'
     assert gate_of(result) is None
     assert not shop.paid
-    assert [(line["event"], line["tool"], line["run_id"]) for line in logged] == [("tool gate failed", "pay", "run")]
+    assert [(line["event"], line["tool"], line["run_id"]) for line in logged] == [("tool_gate_failed", "pay", "run")]
 
 
 @proves("TOL-45")

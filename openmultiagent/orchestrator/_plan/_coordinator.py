@@ -39,12 +39,17 @@ class CoordinatorConfig:
 
     _: KW_ONLY
     model: Text | None = None
+    """Model name, as the provider knows it."""
     provider: Text | None = None
+    """Key of the provider."""
     adapter: SkipValidation[LLMAdapter | None] = None
     """An adapter to use as it is; it stays its giver's, who closes it."""
     base_url: Text | None = None
+    """Another server that speaks the provider's protocol."""
     api_key: Text | None = None
+    """The provider's key; its environment variable unless given."""
     region: Text | None = None
+    """Region of the provider, for ``bedrock``."""
     system_prompt: str | None = None
     """In place of the opening of the system prompt; roster, output format and guidance still follow."""
     instructions: str | None = None
@@ -60,10 +65,13 @@ class CoordinatorConfig:
     tools: SkipValidation[Sequence[GivenTool | Callable[..., object]]] = ()
     """What it may call; nothing unless given."""
     tool_preset: str | None = None
+    """A group of built-in tools that it may call, besides ``tools``."""
     disallowed_tools: Sequence[str] = ()
+    """Names of tools that are taken away again."""
     on_tool_call: Callable[..., object] | None = None
     """The gate, asked before each of its tool calls; the orchestrator's unless given."""
     loop_detection: SkipValidation[LoopDetection | None] = None
+    """What happens when it repeats itself; None looks for nothing."""
     timeout: Seconds | None = None
     """Seconds for a plan, and for an answer; None is no limit."""
     call_timeout: Seconds | None = 600.0

@@ -81,6 +81,8 @@ class ExecutionRoutingConfig:
 
     def __post_init__(self) -> None:
         check_profiler(self.profiler)
+        if self.adapter is not None and not callable(getattr(self.adapter, "chat", None)):
+            raise ConfigurationError(f"execution_routing.adapter must be an adapter, got {shown(self.adapter)}")
 
 
 def as_routing_config(value: object) -> ExecutionRoutingConfig:

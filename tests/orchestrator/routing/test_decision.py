@@ -391,6 +391,8 @@ def test_a_config_that_makes_no_sense_is_refused_by_name(fields: dict[str, Any],
 def test_a_config_may_be_a_mapping() -> None:
     assert as_routing_config({"strategy": "hybrid"}) == HYBRID == as_routing_config(HYBRID)
     assert as_routing_config(None) == ExecutionRoutingConfig()
+    with pytest.raises(ConfigurationError, match=r"execution_routing\.adapter must be an adapter, got 'openai'"):
+        as_routing_config({"adapter": "openai"})
     with pytest.raises(ConfigurationError, match="execution_routing must be an ExecutionRoutingConfig or a mapping"):
         as_routing_config("hybrid")
 
