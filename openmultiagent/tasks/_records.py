@@ -169,10 +169,10 @@ class TaskExecutionRecord(AskedFields):
 
 @record(kw_only=True)
 class RunMetrics:
-    """Figures of the tasks of a run; what others than tasks used is not in them. Durations are in seconds."""
+    """Figures of a run of tasks. Durations are in seconds."""
 
     total_tokens: int
-    """Input and output tokens of all tasks."""
+    """Input and output tokens of the run; a coordinator's and a profiler's are among them."""
     total_retries: int
     error_count: int
     """Tasks that failed, were skipped, or never could start."""
@@ -190,11 +190,12 @@ class RunMetrics:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-def run_metrics(records: Iterable[TaskExecutionRecord]) -> RunMetrics | None:
-    """Return the figures of tasks; None without tasks.
+def run_metrics(records: Iterable[TaskExecutionRecord], usage: TokenUsage) -> RunMetrics | None:
+    """Return the figures of a run; None without tasks.
 
     Args:
-        records: The records of a run.
+        records: The records of its tasks.
+        usage: What all its model calls have used.
     """
     records = list(records)
     if not records:
@@ -204,7 +205,7 @@ def run_metrics(records: Iterable[TaskExecutionRecord]) -> RunMetrics | None:
     durations = [r.metrics.duration for r in records if r.status == "completed" and r.metrics is not None]
     total = sum(durations)
     return RunMetrics(
-        total_tokens=sum(each.token_usage.total_tokens for each in metrics),
+        total_tokens=usage.total_tokens,
         total_retries=sum(each.retries for each in metrics),
         error_count=sum(statuses.count(each) for each in ("failed", "skipped", "blocked")),
         failure_count=statuses.count("failed"),

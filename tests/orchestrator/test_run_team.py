@@ -727,6 +727,7 @@ async def test_the_usage_in_a_result_adds_up(
     oma = OpenMultiAgent(default_adapter=adapter, on_progress=progress, **settings)
     result = await oma.run_team(team(), COMPLEX, **options)
     assert result.total_token_usage.total_tokens == 15 * len(adapter.calls)
+    assert result.metrics is None or result.metrics.total_tokens == 15 * len(adapter.calls)
     used = [each.token_usage.total_tokens for each in result.agent_results.values()]
     assert sum(used) == result.total_token_usage.total_tokens
     assert {name: each.token_usage for name, each in result.agent_results.items()} == result.usage_by_agent()

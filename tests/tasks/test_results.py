@@ -192,8 +192,9 @@ def test_the_figures_of_a_run() -> None:
         TaskExecutionRecord(task=task("skipped")),
         TaskExecutionRecord(task=task("blocked")),
     ]
-    assert run_metrics(records) == RunMetrics(
-        total_tokens=35,
+    used = TokenUsage(input_tokens=30, output_tokens=17)  # a coordinator was asked as well
+    assert run_metrics(records, used) == RunMetrics(
+        total_tokens=47,
         total_retries=3,
         error_count=3,
         failure_count=1,
@@ -203,8 +204,8 @@ def test_the_figures_of_a_run() -> None:
         avg_task_duration=2.0,
         total_duration=4.0,
     )
-    assert run_metrics([]) is None
-    none = run_metrics(records[2:])
+    assert run_metrics([], used) is None
+    none = run_metrics(records[2:], used)
     assert none is not None
     assert (none.avg_task_duration, none.min_task_duration, none.completed_count) == (0.0, 0.0, 0)
     assert metrics(-1.0).duration == 0.0
@@ -242,7 +243,9 @@ def full_result(**changes: Any) -> TeamRunResult:
         "usage_report": (entry(3), entry(4, "coordinator", "synthesis")),
         "plan": PlanArtifact.of_tasks(tasks, goal="g"),
         "routing_decision": {"mode": "team", "reasons": ["x"]},
-        "metrics": run_metrics([TaskExecutionRecord(task=tasks[0], metrics=metrics(1.5, 3))]),
+        "metrics": run_metrics(
+            [TaskExecutionRecord(task=tasks[0], metrics=metrics(1.5, 3))], TokenUsage(input_tokens=3)
+        ),
         "identity": WHO,
         "error_info": ErrorInfo(kind="tool", message="m"),
         "metadata": {"tags": ["x"]},
