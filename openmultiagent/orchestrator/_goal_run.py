@@ -7,23 +7,18 @@ ended the run; its ``agent_start`` has an ``agent_complete`` on every path.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import anyio
 
-from .._record import record
-from ..agent import AgentConfig, AgentFinished, AgentStarted, lease_adapter
-from ..budget import BudgetScope, CostEstimateContext, Limits
+from ..agent import AgentFinished, AgentStarted
+from ..budget import BudgetScope, Limits
 from ..errors import (
-    ConfigurationError,
     InvalidTaskRequirementsError,
-    OpenMultiAgentError,
     PlanInvalidError,
-    RoutingDeclarationRequiredError,
     StructuredOutputValidationError,
 )
 from ..identity import RunLink
@@ -50,10 +45,11 @@ from ..tasks import (
 from ._decide import Stop
 from ._dispatch import dispatch
 from ._gates import ask, cancelled_stop
+from ._goal_route import GoalRoute
+from ._goal_setup import GoalSetup
 from ._graph_run import Crew, GraphRun
 from ._plan import (
     COORDINATOR,
-    CoordinatorConfig,
     CoordinatorPlan,
     TaskOutcome,
     as_plan_error,
@@ -65,52 +61,17 @@ from ._plan import (
     plan_schema,
     synthesis_prompt,
 )
-from ._profiler_call import ROUTER, ProfilerAdapter
-from ._routing import (
-    ExecutionRouter,
-    ExecutionRoutingConfig,
-    LLMTaskProfiler,
-    RoutingAssessment,
-    RoutingBudget,
-    RoutingContext,
-    RoutingDecision,
-    TaskProfiler,
-    check_declared,
-    decide_route,
-    permission_boundaries,
-    roster_summary,
-    uses_consequential_tools,
-)
+from ._routing import RoutingDecision
 from ._run_memory import recall, remember
 from ._team_result import team_result
 from ._team_steps import failed_team_result, stopped_team_result
 
-__all__ = ["GoalRun", "GoalSetup"]
+__all__ = ["GoalRun"]
 
 Result = AgentRunResult[Any]
 
 _ALONE = "short-circuit"
 """Id of the one task of a run in which a single agent works."""
-
-
-@record(kw_only=True)
-class GoalSetup:
-    """What a call of ``run_team`` says, checked."""
-
-    goal: str | TaskInput
-    settled: RoutingDecision | None
-    """Who works, where nothing is left to decide."""
-    plan_only: bool
-    coordinator: CoordinatorConfig
-    missing_model: ConfigurationError | None
-    """Why the coordinator cannot be asked."""
-    router: ExecutionRouter | None
-    routing: ExecutionRoutingConfig
-    strict_assignees: bool
-    complete: Callable[[AgentConfig], AgentConfig]
-    """Gives an agent the orchestrator's defaults."""
-    check: Callable[[list[Task], dict[str, AgentConfig]], tuple[list[Task], list[dict[str, Any]]]]
-    """Returns the tasks that the agents can do, or raises."""
 
 
 @dataclass(slots=True)
@@ -127,8 +88,6 @@ class GoalRun:
     decision: RoutingDecision | None = None
     _has_begun: bool = field(default=False, init=False)
     """Whether the coordinator's start was told, and its end was not."""
-    _is_charged: bool = field(default=False, init=False)
-    """Whether the profiler's call is charged when it is made."""
     _said: dict[str, Result] = field(default_factory=dict, init=False)
     """What the coordinator was asked for, and what each time came to."""
     _budget: BudgetScope = field(init=False)
@@ -156,93 +115,16 @@ class GoalRun:
     # --- who works ---------------------------------------------------------------------------------------------------
 
     async def _routed(self) -> TeamRunResult | None:
+        route = GoalRoute(self.crew, self.setup)
         try:
-            return await self._route()
+            ending = await route.decide()
         except Exception as error:  # noqa: BLE001 - isolation boundary: routers, profilers and estimators are the application's
+            self.decision = route.decision
             return self._failed(error, kind="callback")
-
-    async def _route(self) -> TeamRunResult | None:
-        setup, crew = self.setup, self.crew
-        self.decision = setup.settled
-        if setup.settled is not None:
-            return None
-        agents = list(crew.agents.values())
-        left = crew.call.budget.remaining()
-        has_ceiling = left.tokens is not None or left.cost is not None
-        context = RoutingContext(
-            goal=task_input_text(setup.goal),
-            roster=roster_summary(agents),
-            budget=RoutingBudget(left.tokens, left.cost) if has_ceiling else None,
-            cancel=crew.cancel,
-        )
-        # Both scopes swallow their cancellation.
-        scope = nullcontext() if crew.cancel is None else crew.cancel.scope()
-        with scope, anyio.move_on_after(crew.call.budget.remaining().seconds):
-            self.decision = await decide_route(
-                context,
-                router=setup.router,
-                config=setup.routing,
-                make_profiler=self._profiler,
-                consequential=uses_consequential_tools(agents),
-                boundaries=permission_boundaries(agents),
-                around=self._traced_profile,
-            )
-            return await self._charged(self.decision)
-        if crew.cancel is not None and crew.cancel.cancelled:
-            return self._stopped(cancelled_stop(crew.cancel))
-        error = crew.call.budget.out_of_time()
-        crew.inner.tell_overrun(error, ROUTER)
-        return self._failed(error)
-
-    async def _traced_profile(self, profiled: Callable[[], Awaitable[RoutingAssessment]]) -> RoutingAssessment:
-        tracing, threshold = self.crew.tracing, self.setup.routing.confidence_threshold
-        with tracing.profile(self.crew.call.identity.run_id, threshold) as span:
-            assessment = await profiled()
-            tracing.end_profile(
-                span,
-                version=assessment.profiler_version,
-                outcome=assessment.outcome,
-                confidence=None if assessment.profile is None else assessment.profile.confidence,
-                fault=assessment.fallback_code,
-                usage=assessment.usage,
-            )
-            return assessment
-
-    def _profiler(self) -> TaskProfiler:
-        setup, routing, owner = self.setup, self.setup.routing, self.crew.inner.adapters
-        if routing.adapter is not None:
-            config = setup.complete(AgentConfig(COORDINATOR, adapter=routing.adapter))
-            lease_adapter(config, owner)  # does a policy forbid it?
-        else:
-            config = coordinator_agent(setup.coordinator, "")
-            config = setup.complete(config if routing.model is None else config.replace(model=routing.model))
-        self._is_charged = True
-        model = routing.model if routing.adapter is not None else config.model
-        return LLMTaskProfiler(ProfilerAdapter(config, self.crew.inner, self.crew.call.budget), model=model)
-
-    async def _charged(self, outcome: RoutingDecision) -> TeamRunResult | None:
-        """Charge what the decision used, and end the run if a budget has no room for it, or a declaration is needed."""
-        assessment = outcome.assessment
-        if assessment is None:
-            return None
-        budget = self.crew.call.budget
-        if not self._is_charged and (assessment.profiler_version != "none" or assessment.usage is not None):
-            context = CostEstimateContext(ROUTER, assessment.model or "", assessment.provider or "", "routing")
-            try:
-                unpriced = budget.child(ROUTER).begin(context).settle(assessment.usage)
-                if unpriced is not None:
-                    await unpriced
-            except OpenMultiAgentError as error:  # no room for it, or no price
-                return self._failed(error)
-        overrun = budget.overrun()
-        if overrun is not None:
-            self.crew.inner.tell_overrun(overrun, ROUTER)
-            return self._failed(overrun)
-        try:
-            check_declared(outcome)
-        except RoutingDeclarationRequiredError as error:
-            return self._failed(error)
-        return None
+        self.decision = route.decision
+        if isinstance(ending, Stop):
+            return self._stopped(ending)
+        return None if ending is None else self._failed(ending)
 
     # --- one agent ---------------------------------------------------------------------------------------------------
 

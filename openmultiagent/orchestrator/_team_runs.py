@@ -44,7 +44,8 @@ from ..team import Team, TeamConfig
 from ..tools import Confirmation
 from ._dispatch import dispatch
 from ._execute import Machinery, enclose
-from ._goal_run import GoalRun, GoalSetup
+from ._goal_run import GoalRun
+from ._goal_setup import GoalSetup
 from ._graph_run import Crew, GraphRun
 from ._inner import InnerRuns
 from ._plan import COORDINATOR, CoordinatorConfig, as_coordinator_config, coordinator_agent, team_context
