@@ -40,12 +40,19 @@ def rules(root: Path) -> dict[Path, list[str]]:
     return found
 
 
+def definitions(tree: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The classes and functions of a module, at any depth; expressions, of which most of it consists, have none."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node
+            yield from definitions(node)
+
+
 def claims(root: Path) -> Iterator[Claim]:
     """What the tests say that they prove."""
     for path in sorted((root / "tests").rglob("*.py")):
-        for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
+        for node in definitions(parse(path.read_text(encoding="utf-8"))):
             is_test = path.name.startswith("test_") and node.name.startswith(("test_", "Test"))
             for item in node.decorator_list:
                 if isinstance(item, ast.Call) and ast.unparse(item.func).split(".")[-1] == "proves":

@@ -98,13 +98,17 @@ def _catch_alls(node: ast.AST, function: str) -> Iterator[tuple[str, int]]:
 
 def _catches_all(node: ast.AST) -> TypeGuard[ast.ExceptHandler | ast.Call]:
     if isinstance(node, ast.Call):
-        return ast.unparse(node.func).split(".")[-1] == "suppress" and any(map(_is_broad, node.args))
+        return _last_name(node.func) == "suppress" and any(map(_is_broad, node.args))
     return isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type))
 
 
 def _is_broad(caught: ast.expr) -> bool:
     parts = caught.elts if isinstance(caught, ast.Tuple) else [caught]
-    return any(ast.unparse(part).split(".")[-1] in BROAD for part in parts)
+    return any(_last_name(part) in BROAD for part in parts)
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def unlisted_catch_alls(modules: Modules, boundaries: Mapping[str, set[str]]) -> list[str]:
