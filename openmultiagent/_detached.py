@@ -68,8 +68,9 @@ class Signal:
 
     def notify(self) -> None:
         """Have everybody who waits look again; also from signal handlers and ``__del__``."""
-        for wake in list(self._waiting.values()):
-            wake()
+        if self._waiting:
+            for wake in list(self._waiting.values()):
+                wake()
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait until a condition holds.

@@ -111,7 +111,7 @@ def new_ids(run_id: str | None = None) -> tuple[str, str, str]:
 
 
 def _ids_of(digits: str) -> tuple[str, str, str]:
-    return _uuid(digits), f"{digits[32:62]}01", f"{digits[62:]}01"
+    return _uuid(digits), digits[32:62] + "01", digits[62:] + "01"
 
 
 def new_run_id() -> str:

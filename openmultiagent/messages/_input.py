@@ -199,7 +199,8 @@ def prepare_run_input(input: object, *, backend_kind: str | None = None) -> Prep
         InvalidMessageError: It is neither, or the backend cannot take it.
     """
     if isinstance(input, str):
-        return PreparedRunInput(None, structured=False, prompt=_checked_prompt(input))
+        prompt = input if type(input) is str and input.isascii() else _checked_prompt(input)  # most are
+        return PreparedRunInput(None, structured=False, prompt=prompt)
     messages = read_run_input(input)
     _refuse_for_backend(backend_kind)
     return PreparedRunInput(messages, structured=True)

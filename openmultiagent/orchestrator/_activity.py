@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from contextvars import Token
+from typing import Any
 
 from .._detached import Signal
 from .._log import RunSource, current_run
 from .._record import record
 from ..outcome import AgentRunResult
-from ..tasks import TeamRunResult
 
 __all__ = ["Activity", "OrchestratorStatus"]
 
@@ -63,15 +63,15 @@ class Activity:
         """Wait until no run is going on but those that the caller is a part of, which would wait for itself."""
         await self._changed.until(lambda: self.others() == 0)
 
-    def count(self, result: object) -> None:
+    def count(self, result: Any) -> None:
         """Add what the run of an entry point has completed.
 
         Args:
-            result: What the run came to.
+            result: What the run came to, an ``AgentRunResult`` or a ``TeamRunResult``.
         """
-        if isinstance(result, TeamRunResult):
-            completed = sum(task.status == "completed" for task in result.tasks)
+        if isinstance(result, AgentRunResult):
+            completed = 1 if result.success else 0
         else:
-            completed = int(isinstance(result, AgentRunResult) and result.success)
+            completed = sum(task.status == "completed" for task in result.tasks)
         with self._lock:
             self.completed += completed
