@@ -509,7 +509,7 @@ async def test_a_price_that_is_awaited_holds_up_nobody_who_wants_to_stop(by: str
         return 0.0
 
     oma = OpenMultiAgent(estimate_cost=price, on_progress=told.append)
-    config = agent([spend("answer", tokens=5)], timeout=0.01 if by == "timeout" else None)
+    config = agent([spend("answer", tokens=5)], timeout=0.2 if by == "timeout" else None)
     with scope:
         came.append(await oma.run_agent(config, "q", cancel=cancel))
     assert scope.cancelled_caught is (by == "scope")
