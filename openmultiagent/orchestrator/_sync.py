@@ -32,6 +32,8 @@ R = TypeVar("R")
 
 _CANCEL_TIMEOUT = 5.0
 """Seconds that an interrupted call, or the end of the loop, waits for what it has cancelled."""
+_SIGNALS = 0.5
+"""Seconds after which somebody who waits for a call looks whether a signal has come."""
 _ROUNDS = 5
 """Times that the end of the loop looks for what is still running: what is cancelled may start something else."""
 _STOPPED = "the orchestrator was closed while this call was going on"
@@ -87,7 +89,7 @@ class LoopThread:
         self._calls.add(outcome)
         try:
             self._loop.call_soon_threadsafe(_begin, work, outcome, tasks, context=copy_context())
-            ended.get()
+            _wait_for(ended)
             return outcome.result()
         except BaseException:
             if not outcome.done() and self.is_alive:
@@ -132,6 +134,14 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
     except (ModuleNotFoundError, OSError):
         return asyncio.new_event_loop()
     return loop
+
+
+def _wait_for(ended: SimpleQueue[None]) -> None:
+    while True:
+        # A signal that comes when the wait is about to begin does not end it, and so would be seen after it only.
+        with suppress(Empty):
+            ended.get(timeout=_SIGNALS)
+            return
 
 
 def _begin(work: Coroutine[Any, Any, R], outcome: Future[R], tasks: list[asyncio.Task[R]]) -> None:
