@@ -176,7 +176,8 @@ class OpenMultiAgent(TeamEntry):
 
         Raises:
             InvalidMessageError: The input is no conversation.
-            ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
+            EgressPolicyError: The policy is no policy.
+            ConfigurationError: Anything else is wrong that shows without running. All are raised by the call itself.
         """
         own = _limits(max_token_budget, max_cost_budget, limits)
         if cancel is not None:
@@ -213,7 +214,8 @@ class OpenMultiAgent(TeamEntry):
 
         Raises:
             InvalidMessageError: The input is no conversation.
-            ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
+            EgressPolicyError: The policy is no policy.
+            ConfigurationError: Anything else is wrong that shows without running. All are raised by the call itself.
         """
         own = _limits(max_token_budget, max_cost_budget, limits)
         check_cancel(cancel)
@@ -258,6 +260,7 @@ class OpenMultiAgent(TeamEntry):
 
         Raises:
             InvalidMessageError: The input is no conversation.
+            EgressPolicyError: The policy is no policy.
             ConfigurationError: Anything else is wrong that shows without running, or the caller is itself part of such
                 a run, on the thread's event loop.
         """
