@@ -128,6 +128,7 @@ class TeamEntry:
             InvalidTaskDependenciesError: The tasks are no graph: unknown or ambiguous references, circles; lists all.
             InvalidTaskRequirementsError: A task is assigned to nobody, or nobody meets its requirements; lists all.
             InvalidMessageError: A description is no such input.
+            EgressPolicyError: The egress policy is no policy.
             ConfigurationError: Anything else is wrong that shows without running. All are raised by the call itself.
         """
         return self._begin(self._team_runs.tasks(team, tasks, self._options(options)))
@@ -186,7 +187,8 @@ class TeamEntry:
 
         Raises:
             InvalidMessageError: The goal is no such input.
-            ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
+            EgressPolicyError: The egress policy is no policy.
+            ConfigurationError: Anything else is wrong that shows without running. All are raised by the call itself.
         """
         common, wish = _split(options)
         return self._begin(self._team_runs.goal(team, goal, self._options(common), wish))
@@ -201,7 +203,8 @@ class TeamEntry:
 
         Raises:
             InvalidMessageError: The goal is no such input.
-            ConfigurationError: Anything else is wrong that shows without running. Both are raised by the call itself.
+            EgressPolicyError: The egress policy is no policy.
+            ConfigurationError: Anything else is wrong that shows without running. All are raised by the call itself.
         """
         common, wish = _split(options)
         prepared = self._team_runs.goal(team, goal, self._options(common), wish)
@@ -217,6 +220,7 @@ class TeamEntry:
 
         Raises:
             InvalidMessageError: The goal is no such input.
+            EgressPolicyError: The egress policy is no policy.
             ConfigurationError: Anything else is wrong that shows without running.
         """
         return self._lifetime.run_sync(lambda: self.run_team(team, goal, **options), instead="await oma.run_team(...)")
