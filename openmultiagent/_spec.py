@@ -21,7 +21,7 @@ from ._record import FACTORY, declare, share_methods
 from ._shown import shown
 from .errors import ConfigurationError, OpenMultiAgentError
 
-__all__ = ["as_spec", "from_mapping", "spec"]
+__all__ = ["as_spec", "check_has", "from_mapping", "spec"]
 
 T = TypeVar("T")
 
@@ -87,6 +87,22 @@ def as_spec(cls: type[T], value: object, *, where: str) -> T:
         return from_mapping(cls, value)
     name = f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}"
     raise ConfigurationError(f"{where} must be {name} or a mapping with its fields, got {shown(value)}")
+
+
+def check_has(where: str, value: object, method: str, what: str) -> None:
+    """Refuse an object that lacks the method by which it is used, and a class in the place of an object.
+
+    Args:
+        where: What errors call it.
+        value: What was given; None is fine.
+        method: Name of the method.
+        what: What has that method, for the text.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if value is not None and (isinstance(value, type) or not callable(getattr(value, method, None))):
+        raise ConfigurationError(f"{where} must be {what} or None, got {shown(value)}")
 
 
 class _Signature:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from openmultiagent import AgentConfig, OpenMultiAgent
 from openmultiagent._spec import from_mapping, spec
-from openmultiagent.adapters import ModelSettings, ThinkingConfig
+from openmultiagent.adapters import EmbeddedAdapter, ModelSettings, ThinkingConfig
 from openmultiagent.budget import Limits
 from openmultiagent.errors import ConfigurationError, InvalidMessageError
 from openmultiagent.evaluation import OnlineEvaluation, scorer
@@ -179,6 +179,7 @@ def test_what_stands_for_itself_is_taken() -> None:
         (lambda: OpenMultiAgent(default_adapter=5), "default_adapter must be an adapter"),  # type: ignore[arg-type]
         (lambda: OpenMultiAgent(estimate_cost=5), "estimate_cost must be a function"),  # type: ignore[arg-type]
         (lambda: OpenMultiAgent(tracer_provider=5), "tracer_provider must be"),  # type: ignore[arg-type]
+        (lambda: OpenMultiAgent(default_adapter=EmbeddedAdapter), "default_adapter must be an adapter or None"),  # type: ignore[arg-type]
         (lambda: OpenMultiAgent(meter_provider="otel"), "meter_provider must be"),  # type: ignore[arg-type]
         (lambda: OpenMultiAgent(default_tool_preset=[]), "tool preset"),  # type: ignore[arg-type]
         (lambda: scorer(timeout=True), "timeout"),

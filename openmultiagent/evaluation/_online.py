@@ -13,7 +13,7 @@ from opentelemetry._logs import LoggerProvider
 from pydantic import Field, SkipValidation
 
 from .._shown import shown
-from .._spec import spec
+from .._spec import check_has, spec
 from ..agent import RunCall
 from ..errors import ConfigurationError
 from ._records import EvalRecord, EvalStore, PayloadMode
@@ -64,19 +64,16 @@ class OnlineEvaluation:
             raise ConfigurationError("OnlineEvaluation.sample must be a plain function: no run waits for its answer")
         if self.on_result is not None and not callable(self.on_result):
             raise ConfigurationError(f"OnlineEvaluation.on_result must be callable, got {shown(self.on_result)}")
-        _check_has("store", self.store, "append", "a store, with async append(records)")
-        _check_has("logger_provider", self.logger_provider, "get_logger", "a LoggerProvider of OpenTelemetry")
+        check_has("OnlineEvaluation.store", self.store, "append", "a store, with async append(records)")
+        check_has(
+            "OnlineEvaluation.logger_provider", self.logger_provider, "get_logger", "a LoggerProvider of OpenTelemetry"
+        )
         limit = self.max_evaluations_per_minute
         if limit is not None and limit < len(scorers):
             raise ConfigurationError(
                 f"OnlineEvaluation.max_evaluations_per_minute is {limit}, but one run needs {len(scorers)}: "
                 "one for each scorer"
             )
-
-
-def _check_has(name: str, value: object, method: str, what: str) -> None:
-    if value is not None and (isinstance(value, type) or not callable(getattr(value, method, None))):
-        raise ConfigurationError(f"OnlineEvaluation.{name} must be {what}, got {shown(value)}")
 
 
 @dataclass(slots=True)

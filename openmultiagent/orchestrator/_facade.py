@@ -16,6 +16,7 @@ from opentelemetry.trace import TracerProvider
 from typing_extensions import TypeVar, Unpack
 
 from .._shown import shown
+from .._spec import check_has
 from ..adapters import AdapterOwner, LLMAdapter, ModelMiddleware, create_adapter
 from ..agent import AgentConfig, AgentStream, EventSink, RunCall, RunMiddleware, TraceIds, lease_adapter
 from ..budget import BudgetMode, BudgetScope, CostEstimator, Limits, merge_limits
@@ -112,10 +113,10 @@ class OpenMultiAgent(TeamEntry):
             raise ConfigurationError(f"evaluation must be an OnlineEvaluation, got {shown(evaluation)}")
         for name, text in (("default_provider", default_provider), ("default_model", default_model)):
             _check_name(name, text)
-        _check_has("default_adapter", default_adapter, "chat", "an adapter")
-        _check_has("estimate_cost", estimate_cost, "__call__", "a function (usage, context) -> float")
-        _check_has("tracer_provider", tracer_provider, "get_tracer", "a TracerProvider")
-        _check_has("meter_provider", meter_provider, "get_meter", "a MeterProvider")
+        check_has("OpenMultiAgent: default_adapter", default_adapter, "chat", "an adapter")
+        check_has("OpenMultiAgent: estimate_cost", estimate_cost, "__call__", "a function (usage, context) -> float")
+        check_has("OpenMultiAgent: tracer_provider", tracer_provider, "get_tracer", "a TracerProvider")
+        check_has("OpenMultiAgent: meter_provider", meter_provider, "get_meter", "a MeterProvider")
         self._defaults = {"provider": default_provider, "model": default_model, "adapter": default_adapter}
         self._tool_preset = check_preset(default_tool_preset)
         self._egress_policy = normalize_egress_policy(egress_policy)
@@ -390,11 +391,6 @@ def _limits(tokens: int | None, cost: float | None, limits: Limits | Mapping[str
 def _check_name(name: str, text: object) -> None:
     if text is not None and (not isinstance(text, str) or not text):
         raise ConfigurationError(f"OpenMultiAgent: {name} must be a name or None, got {shown(text)}")
-
-
-def _check_has(name: str, value: object, method: str, what: str) -> None:
-    if value is not None and not callable(getattr(value, method, None)):
-        raise ConfigurationError(f"OpenMultiAgent: {name} must be {what} or None, got {shown(value)}")
 
 
 def _listeners(on_progress: EventListener | None, listeners: Sequence[EventListener]) -> tuple[EventListener, ...]:

@@ -341,7 +341,7 @@ class GoalRun:
         self._tell_end(coordinator)
         fields = {"decomposition": said["coordinator"], "synthesis": said.get("synthesis"), **fields}
         result = team_result(run, goal=self.setup.goal, routing_decision=self.decision, **fields)
-        return result.replace(agent_results={COORDINATOR: coordinator, **result.agent_results})
+        return result.replace(agent_results={COORDINATOR: copy_result(coordinator), **result.agent_results})
 
     def _tell_end(self, result: Result) -> None:
         self._has_begun = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..identity import copy_metadata
-from ..outcome import AgentRunResult, ErrorInfo, RunStatus
+from ..outcome import AgentRunResult, ErrorInfo, RunStatus, copy_result
 from ..tasks import (
     PlanArtifact,
     TaskExecutionRecord,
@@ -59,7 +59,8 @@ def _by_agent(run: GraphRun, results: dict[str, AgentRunResult[Any]]) -> dict[st
     for task in run.queue.list():
         if task.id in results and task.assignee is not None:
             groups.setdefault(task.assignee, []).append(results[task.id])
-    return {agent: merge_agent_results(group) for agent, group in groups.items()}
+    # Copies: an agent with one task would share its result with that of the task.
+    return {agent: copy_result(merge_agent_results(group)) for agent, group in groups.items()}
 
 
 def _telling(run: GraphRun, status: RunStatus) -> tuple[ErrorInfo | None, BaseException | None]:

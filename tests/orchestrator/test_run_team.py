@@ -151,7 +151,8 @@ async def test_a_simple_goal_goes_to_the_agent_that_suits_it() -> None:
     assert [call.messages for call in adapter.calls] == [[LLMMessage.user("Translate this French letter.")]]
     (record,) = result.tasks
     assert (record.id, record.title, record.status) == ("short-circuit", "Short-circuit: bob", "completed")
-    assert result.task_results["short-circuit"] is result.agent_results["bob"]
+    assert result.task_results["short-circuit"] == result.agent_results["bob"]
+    assert result.task_results["short-circuit"] is not result.agent_results["bob"]
     assert result.plan is None
     assert result.usage_by_phase() == {"short-circuit": tokens(10, 5)}
     assert result.routing_decision.mode == "single"
@@ -1129,3 +1130,19 @@ def test_a_team_is_kept_under_a_name_of_its_own() -> None:
         oma.create_team("first", {"name": "other", "agents": []})
     with pytest.raises(ConfigurationError, match="must be a string"):
         oma.create_team(None, {"name": "other", "agents": []})  # type: ignore[arg-type]
+
+
+@proves("GOL-32")
+@pytest.mark.parametrize("plan_only", [False, True])
+async def test_the_single_results_in_a_result_share_nothing(plan_only: bool) -> None:
+    oma = OpenMultiAgent(default_adapter=scripted())
+    result = await oma.run_team(team(), COMPLEX, plan_only=plan_only)
+    singles = [*result.task_results.values(), *result.agent_results.values(), result.decomposition, result.synthesis]
+    found = [each for each in singles if each is not None]
+    assert len(found) == (2 if plan_only else 7)
+    before = [[message.to_dict() for message in each.messages] for each in found]
+    for position, each in enumerate(found):
+        assert each.messages
+        each.messages.clear()
+        rest = [[message.to_dict() for message in other.messages] for other in found[position + 1 :]]
+        assert rest == before[position + 1 :]

@@ -1,6 +1,5 @@
 """A token stops user middleware that waits around the agent, and what the agent had got to stays."""
 
-from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -25,6 +24,7 @@ from openmultiagent.agent import RunNext
 from openmultiagent.testing import ScriptedAdapter
 from openmultiagent.usage import TokenUsage
 from tests.support import proves
+from tests.support.teams import stopped_while
 
 Result = AgentRunResult[Any]
 
@@ -51,20 +51,6 @@ class Waiting:
     async def wait(self) -> None:
         self.waits.set()
         await anyio.sleep_forever()
-
-
-async def stopped_while(waiting: anyio.Event, token: CancelToken, run: Callable[[], Any]) -> Result:
-    results: list[Result] = []
-
-    async def keep() -> None:
-        results.append(await run())
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(keep)
-            await waiting.wait()
-            await anyio.to_thread.run_sync(token.cancel, "enough")
-    return results[0]
 
 
 def assert_cancelled(result: Result) -> None:

@@ -35,7 +35,7 @@ from openmultiagent.orchestrator import RoutingContext, RoutingDecision, TaskPro
 from openmultiagent.stores import InMemoryStore, MemoryEntry
 from openmultiagent.testing import ScriptedAdapter
 from tests.support import proves
-from tests.support.teams import Model
+from tests.support.teams import Model, stopped_while
 
 GOAL = "Research the topic first and then write a report."
 PLAN: list[dict[str, Any]] = [
@@ -66,21 +66,6 @@ def scripted(plan: Any = None) -> ScriptedAdapter:
 
 def team(**fields: Any) -> Team:
     return Team({"name": "news", "agents": [{"name": "ann"}, {"name": "bob"}], **fields})
-
-
-async def stopped_while(waiting: anyio.Event, token: CancelToken, run: Callable[[], Any]) -> TeamRunResult:
-    """Return the result of a run that is cancelled when it waits."""
-    results: list[TeamRunResult] = []
-
-    async def keep() -> None:
-        results.append(await run())
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(keep)
-            await waiting.wait()
-            await anyio.to_thread.run_sync(token.cancel, "enough")
-    return results[0]
 
 
 def assert_cancelled(result: TeamRunResult) -> None:

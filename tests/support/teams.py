@@ -2,17 +2,38 @@
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from openmultiagent import AgentConfig, LLMMessage, TextBlock, TokenUsage
+import anyio
+import anyio.to_thread
+
+from openmultiagent import AgentConfig, CancelToken, LLMMessage, TextBlock, TokenUsage
 from openmultiagent.adapters import AdapterCapabilities, LLMChatOptions, LLMResponse
 from openmultiagent.events import Event
 from openmultiagent.messages import copy_messages
 
 AgentConfig("first")  # pydantic looks for plugins on the disk when it builds its first validator: not in an event loop
 
-__all__ = ["Model", "Seen", "answer", "prompt_of", "title_of"]
+__all__ = ["Model", "Seen", "answer", "prompt_of", "stopped_while", "title_of"]
+
+
+R = TypeVar("R")
+
+
+async def stopped_while(waiting: anyio.Event, token: CancelToken, run: Callable[[], Awaitable[R]]) -> R:
+    """Return the result of a run that is cancelled, from another thread, when it waits."""
+    results: list[R] = []
+
+    async def keep() -> None:
+        results.append(await run())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(keep)
+            await waiting.wait()
+            await anyio.to_thread.run_sync(token.cancel, "enough")
+    return results[0]
 
 
 def answer(text: str = "done", *, tokens: int = 0, blocks: Sequence[Any] = ()) -> LLMResponse:
