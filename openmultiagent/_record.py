@@ -116,20 +116,30 @@ def share_methods(cls: Any, own: Mapping[str, Any]) -> None:
 
 
 def maker(cls: type[T]) -> Callable[..., T]:
-    """Return a function that makes a record of the values of all its fields, by keyword, quicker than the class does.
+    """Return a function that makes a record of the values of all its fields, several times quicker than the class does.
 
     Args:
         cls: A record without ``__post_init__``.
     """
-    names: dict[str, Any] = {"cls": cls, "new": object.__new__}
-    statements: list[str] = []
-    for name in cls.__record_names__:  # type: ignore[attr-defined]  # of every record
-        names[f"set_{name}"] = getattr(cls, name).__set__
-        statements.append(f"    set_{name}(self, {name})\n")
-    arguments = ", ".join(cls.__record_names__)  # type: ignore[attr-defined]  # of every record
-    exec(f"def make(*, {arguments}):\n    self = new(cls)\n{''.join(statements)}    return self", names)  # noqa: S102 - of our own names
+    names: dict[str, Any] = {"cls": cls, "draft": _draft(cls)}
+    arguments: tuple[str, ...] = cls.__record_names__  # type: ignore[attr-defined]  # of every record
+    statements = "".join([f"    self.{name} = {name}\n" for name in arguments])
+    exec(  # noqa: S102 - of our own names
+        f"def make({', '.join(arguments)}):\n    self = draft()\n{statements}    self.__class__ = cls\n    return self",
+        names,
+    )
     make: Callable[..., T] = names["make"]
     return make
+
+
+def _draft(cls: Any) -> type[Any]:
+    """Return a class of the same slots that may be set: an instance is filled as one, and then becomes a record.
+
+    Setting a slot of the record itself means calling its descriptor, which takes ten times as long.
+    """
+    own = {name: cls.__dict__[name] for name in ("__slots__", "__orig_bases__", "__module__") if name in cls.__dict__}
+    settable = {name: getattr(object, name) for name in ("__init__", "__setattr__", "__delattr__")}
+    return type(cls.__name__, cls.__bases__, own | settable)
 
 
 def constructor_of(cls: type[Any]) -> Callable[..., None]:

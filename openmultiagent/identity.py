@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ._patterns import lazy_pattern
-from ._record import record
+from ._record import maker, record
 from ._shown import shown
 from .errors import ConfigurationError
 
@@ -16,6 +16,7 @@ __all__ = [
     "RunIdentity",
     "RunLink",
     "copy_metadata",
+    "make_identity",
     "new_identity",
     "new_ids",
     "new_run_id",
@@ -36,6 +37,8 @@ _RESERVED_PREFIX = "openmultiagent."
 _LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 """The digit of a UUID that says how it is laid out, by a random one."""
+_ROW = lazy_pattern("(.{8})(.{4}).(.{3})(.)(.{3})(.{12})(.{30})(.{14})")
+"""The random digits of a run: those of its UUID between the dashes, of its trace id and of its span id."""
 _BYTES = 38
 """Random bytes for the ids of a run."""
 _AT_ONCE = 32
@@ -82,7 +85,11 @@ class RunIdentity:
             trace_id: 32 hexadecimal digits.
             span_id: 16 hexadecimal digits.
         """
-        return RunIdentity(self.run_id, self.attempt, trace_id, span_id, self.links)
+        return make_identity(self.run_id, self.attempt, trace_id, span_id, self.links)
+
+
+make_identity: Callable[..., RunIdentity] = maker(RunIdentity)
+"""Makes an identity of all its fields; every run has two."""
 
 
 def new_identity(run_id: str | None = None) -> RunIdentity:
@@ -92,7 +99,7 @@ def new_identity(run_id: str | None = None) -> RunIdentity:
         run_id: Its run id, if it has one already.
     """
     run_id, trace_id, span_id = new_ids(run_id)
-    return RunIdentity(run_id, 1, trace_id, span_id)
+    return make_identity(run_id, 1, trace_id, span_id, ())
 
 
 def new_ids(run_id: str | None = None) -> tuple[str, str, str]:
@@ -104,24 +111,17 @@ def new_ids(run_id: str | None = None) -> tuple[str, str, str]:
     try:
         ids = _IDS.pop()
     except IndexError:
-        many = os.urandom(_BYTES * _AT_ONCE).hex()
-        _IDS.extend([_ids_of(many[start : start + 2 * _BYTES]) for start in range(0, len(many), 2 * _BYTES)])
-        ids = _ids_of(os.urandom(_BYTES).hex())  # another thread may have been quicker to take those
+        ids, *others = [
+            (f"{low}-{mid}-4{high}-{_VARIANT[variant]}{clock}-{node}", f"{trace}01", f"{span}01")
+            for low, mid, high, variant, clock, node, trace, span in _ROW.findall(os.urandom(_BYTES * _AT_ONCE).hex())
+        ]
+        _IDS.extend(others)
     return ids if run_id is None else (run_id, ids[1], ids[2])
-
-
-def _ids_of(digits: str) -> tuple[str, str, str]:
-    return _uuid(digits), digits[32:62] + "01", digits[62:] + "01"
 
 
 def new_run_id() -> str:
     """Return a random run id (a UUID, version 4)."""
-    return _uuid(os.urandom(16).hex())
-
-
-def _uuid(digits: str) -> str:
-    """Return a UUID, version 4, of at least 32 random digits; uuid.uuid4() takes twice the time."""
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:32]}"
+    return new_ids()[0]
 
 
 def new_trace_id() -> str:

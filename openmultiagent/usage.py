@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from ._record import record
+from ._record import maker, record
 from ._shown import shown
 
-__all__ = ["NO_USAGE", "TokenUsage", "UsageEntry"]
+__all__ = ["NO_USAGE", "TokenUsage", "UsageEntry", "make_usage_entry"]
 
 _NO_COUNT = 2**63
 """More than spans and metrics can express."""
@@ -85,13 +85,13 @@ class TokenUsage:
             return NotImplemented
         if self is NO_USAGE:  # where every sum begins; values never change, so one may stand for both
             return other
-        return TokenUsage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            unknown_calls=self.unknown_calls + other.unknown_calls,
+        return _make_usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.unknown_calls + other.unknown_calls,
         )
 
     def to_dict(self) -> dict[str, int]:
@@ -99,6 +99,7 @@ class TokenUsage:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+_make_usage: Callable[..., TokenUsage] = maker(TokenUsage)
 NO_USAGE = TokenUsage()
 """Where a ledger begins."""
 
@@ -123,3 +124,7 @@ class UsageEntry:
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain JSON data."""
         return {field.name: getattr(self, field.name) for field in fields(self)} | {"usage": self.usage.to_dict()}
+
+
+make_usage_entry: Callable[..., UsageEntry] = maker(UsageEntry)
+"""Makes an entry of all its fields; every run has one."""

@@ -8,11 +8,13 @@ import inspect
 import math
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
 from openmultiagent._record import maker, record
+
+T = TypeVar("T")
 
 
 @record
@@ -50,6 +52,17 @@ class Odd:  # noqa: PLW1641 - that it has no hash is what is tested
 
     def __repr__(self) -> str:
         return "odd"
+
+
+@record
+class Labelled(Point):
+    label: str = ""
+
+
+@record
+class Box(Generic[T]):
+    inside: T
+    size: int = 1
 
 
 @record
@@ -150,3 +163,24 @@ def test_a_maker_makes_what_the_class_makes_and_wants_every_field() -> None:
         made.x = 2  # type: ignore[misc]  # that is what is tested
     with pytest.raises(TypeError, match="tags"):
         make(x=1, y=3, secret="t")
+
+
+@pytest.mark.parametrize(
+    ("cls", "values"),
+    [(Labelled, (1, 2, ["a"], "s", "l")), (Box, ({"a": 1}, 2)), (Empty, ())],
+    ids=["inherits fields", "generic", "no fields"],
+)
+def test_a_maker_makes_whole_records_of_every_kind(cls: Any, values: tuple[Any, ...]) -> None:
+    make = maker(cls)
+    made, expected = make(*values), cls(*values)
+    assert type(made) is cls
+    assert made == expected
+    assert repr(made) == repr(expected)
+    assert pickle.loads(pickle.dumps(made)) == expected
+    assert copy.deepcopy(made) == expected
+    assert not hasattr(made, "__dict__")
+    for name in [*cls.__record_names__, "another"]:
+        with pytest.raises(FrozenInstanceError):
+            setattr(made, name, 1)
+        with pytest.raises(FrozenInstanceError):
+            delattr(made, name)

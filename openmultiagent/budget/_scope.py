@@ -19,7 +19,7 @@ from ..errors import (
     LimitExceededError,
     TokenBudgetExceededError,
 )
-from ..usage import NO_USAGE, TokenUsage, UsageEntry
+from ..usage import NO_USAGE, TokenUsage, UsageEntry, make_usage_entry
 from ._limits import UNLIMITED, BudgetMode, CostEstimateContext, CostEstimator, Limits, Remaining
 from ._prices import Price, price_of
 
@@ -245,8 +245,8 @@ class BudgetScope:
         """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""
         if len(self._tallies) == 1:  # as in most runs; a comprehension is a call of its own
             ((context, tally),) = self._tallies.items()
-            return (UsageEntry(*context, *tally),)
-        return tuple([UsageEntry(*context, *tally) for context, tally in self._tallies.items()])
+            return (make_usage_entry(*context, *tally),)
+        return tuple([make_usage_entry(*context, *tally) for context, tally in self._tallies.items()])
 
     def remaining(self) -> Remaining:
         """Return what is left, here and in all ancestors; never below zero, None where nothing limits it."""

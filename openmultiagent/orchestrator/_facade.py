@@ -25,7 +25,7 @@ from ..egress import EgressPolicy, intersect_egress_policies, normalize_egress_p
 from ..errors import ConfigurationError, PolicyError
 from ..evaluation import EvaluationSink, OnlineEvaluation
 from ..events import EventListener
-from ..identity import MetadataValue, RunIdentity, new_ids, validate_metadata, validate_run_id
+from ..identity import MetadataValue, make_identity, new_ids, validate_metadata, validate_run_id
 from ..messages import AgentRunInput, prepare_run_input
 from ..outcome import AgentRunResult
 from ..tools import ToolGate, ToolMiddleware, ToolsetOwner, check_preset, default_preset
@@ -349,7 +349,7 @@ class OpenMultiAgent(TeamEntry):
         checked = None if metadata is None else validate_metadata(metadata)
         budget = BudgetScope(agent.name, limits, None, self._estimate_cost, self._budget_mode)
         # By position, which takes a third of the time.
-        identity, trace_ids = RunIdentity(run_id), TraceIds(trace_id, span_id)
+        identity, trace_ids = make_identity(run_id, 1, "", "", ()), TraceIds(trace_id, span_id)
         call = RunCall("agent", agent.name, identity, budget, source, agent, checked, trace_ids)
         return agent, call
 

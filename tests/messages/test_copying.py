@@ -116,6 +116,14 @@ class CountingMore(Counting):
     """A subclass of that."""
 
 
+class Slotted(TextBlock):
+    """A user's own kind of block, whose instances are laid out in another way than the library's own."""
+
+    __slots__ = ("note",)
+
+    language: str = "en"
+
+
 @proves("MSG-52")
 @pytest.mark.parametrize("make", [copy_message, copy.deepcopy, lambda message: coerce_messages([message])[0]])
 def test_subclasses_keep_their_class_fields_and_private_values(make: Callable[[Any], Any]) -> None:
@@ -138,6 +146,15 @@ def test_a_subclass_that_needs_mending_keeps_its_class() -> None:
     (copied,) = coerce_messages([original])
     assert isinstance(copied, Tagged)
     assert (copied.tags, copied.role.name) == (["a"], "ASSISTANT")
+
+
+@proves("MSG-52")
+def test_a_subclass_with_slots_of_its_own_keeps_its_class_and_fields() -> None:
+    original = LLMMessage.user_with_blocks([Slotted(text="x", language="fr")])
+    copied = copy_message(original)
+    assert copied == original
+    assert type(copied.content[0]) is Slotted
+    assert not mutable_ids(copied) & mutable_ids(original)
 
 
 @proves("MSG-52")
