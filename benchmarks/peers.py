@@ -62,7 +62,7 @@ class InstantAdapter:
             options: Ignored.
         """
         if len(messages) >= self._messages:
-            return LLMResponse([TextBlock(text=ANSWER)], usage=USAGE)
+            return LLMResponse([TextBlock.new(ANSWER)], usage=USAGE)
         call = ToolUseBlock(id=f"call-{len(messages)}", name="multiply", input={"a": 6, "b": 7})
         return LLMResponse([call], stop_reason="tool_use", usage=USAGE)
 

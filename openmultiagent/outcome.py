@@ -11,7 +11,6 @@ import copy
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, replace
-from functools import partial
 from types import NoneType
 from typing import Any, Final, Generic, Literal, get_args
 
@@ -256,7 +255,7 @@ class AgentRunResult(Generic[T]):
 
 
 make_result: Callable[..., AgentRunResult[Any]] = maker(AgentRunResult)
-"""Makes a result of all its fields; everybody who looks at a run is given one."""
+"""Makes a result of all its fields, quickest by position; everybody who looks at a run is given one."""
 
 _held: Any = AgentRunResult.__dict__["messages"]
 _READING = threading.RLock()  # a finalizer, or an object that is copied, may read another result meanwhile
@@ -389,27 +388,30 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
     Args:
         result: The result to copy.
     """
-    structured, calls, messages = result.structured, result.tool_calls, _held.__get__(result)
-    make = make_result
+    held, calls = _held.__get__(result), result.tool_calls
+    structured = None if result.structured is None else _copy_answer(result.structured)
+    messages: Any = held if type(held) is UnreadMessages else copy_messages(held)
+    calls = tuple([replace(call, input=copy.deepcopy(call.input)) for call in calls]) if calls else ()
+    metadata = copy_metadata(result.metadata)
     if type(result) is not AgentRunResult:
-        make = partial(replace, result)
-    return make(
-        success=result.success,
-        status=result.status,
-        stop_reason=result.stop_reason,
-        output=result.output,
-        structured=None if structured is None else _copy_answer(structured),
-        messages=messages if type(messages) is UnreadMessages else copy_messages(messages),
-        token_usage=result.token_usage,
-        usage_report=result.usage_report,
-        tool_calls=tuple([replace(call, input=copy.deepcopy(call.input)) for call in calls]) if calls else (),
-        identity=result.identity,
-        error_info=result.error_info,
-        error=result.error,
-        metadata=copy_metadata(result.metadata),
-        flags=result.flags,
-        agent=result.agent,
-        duration=result.duration,
+        return replace(result, structured=structured, messages=messages, tool_calls=calls, metadata=metadata)
+    return make_result(  # in the order of the fields
+        result.success,
+        result.status,
+        result.stop_reason,
+        result.output,
+        structured,
+        messages,
+        result.token_usage,
+        result.usage_report,
+        calls,
+        result.identity,
+        result.error_info,
+        result.error,
+        metadata,
+        result.flags,
+        result.agent,
+        result.duration,
     )
 
 

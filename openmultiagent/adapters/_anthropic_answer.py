@@ -149,7 +149,7 @@ class AnswerReader:
                 if block.proof:
                     yield ReasoningBlock(text="", redacted_data=block.proof, provenance=self._provider)
             elif text:
-                yield TextBlock(text=text)
+                yield TextBlock.new(text)
 
     def _call(self, block: _Block) -> ToolUseBlock:
         if block.made is None:

@@ -154,7 +154,7 @@ class AnswerReader:
                 redacted_data=block.redacted or None,
                 provenance=self._json.provider,
             )
-        return TextBlock(text=text) if text else None
+        return TextBlock.new(text) if text else None
 
     def _stop_reason(self) -> str:
         if self._stop in _FILTERED:

@@ -128,15 +128,15 @@ class ModelCall:
         messages = self._messages if messages is None else messages
         options = self._own_options if options is None else options
         return ModelCall(
-            id=self.id,
-            run_id=self.run_id,
-            agent=self.agent,
-            turn=self.turn,
-            phase=self.phase,
-            provider=self.provider,
-            messages=self._source if messages is None else copy_messages(messages),
-            options=self._options if options is None else copy_options(options),
-            sink=self.sink,
+            self.id,
+            self.run_id,
+            self.agent,
+            self.turn,
+            self.phase,
+            self.provider,
+            self._source if messages is None else copy_messages(messages),
+            self._options if options is None else copy_options(options),
+            self.sink,
         )
 
     def __repr__(self) -> str:

@@ -167,7 +167,7 @@ class AnswerReader:
             return made_tool_use(block.id, block.name, block.arguments, cut=cut, signature=signature)
         if block.kind == "reasoning":
             return ReasoningBlock(text=block.text.whole(), signature=signature, provenance=self._json.provider)
-        return TextBlock(text=block.text.whole())
+        return TextBlock.new(block.text.whole())
 
     def _stop_reason(self) -> str:
         if self._finish in _FILTERED or (self._blocked and not self._finish):

@@ -160,7 +160,7 @@ class AnswerReader:
         content: list[ContentBlock] = []
         if reasoning:
             content.append(ReasoningBlock(text=reasoning, provenance=self._provider))
-        content.extend(TextBlock(text=part) for part in (text, refusal) if part)
+        content.extend(TextBlock.new(part) for part in (text, refusal) if part)
         calls = list(self._tool_uses()) or (extract_tool_calls(text, self._text_tools) if self._text_tools else [])
         content.extend(calls)
         stop_reason = self._stop_reason(called=bool(calls))

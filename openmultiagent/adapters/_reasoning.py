@@ -49,7 +49,7 @@ def echo(
     if not options.preserve_reasoning_as_text:
         return None
     text = reasoning_to_inline_text(block, compression_limit(options.compress_reasoning_text))
-    return TextBlock(text=text) if text else None
+    return TextBlock.new(text) if text else None
 
 
 def compression_limit(

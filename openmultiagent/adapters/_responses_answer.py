@@ -114,7 +114,7 @@ class AnswerReader:
         elif kind == "custom_tool_call":
             raise UnsupportedToolCallError(provider=self._provider, tool_type=kind)
         else:
-            yield TextBlock(text=self._marker(kind))
+            yield TextBlock.new(self._marker(kind))
 
     def _message(self, item: JsonObject) -> Iterator[ContentBlock]:
         for part in self._payloads.objects_of(item.get("content"), "output[].content"):
@@ -124,7 +124,7 @@ class AnswerReader:
             else:
                 text = self._marker(kind)
             if text:
-                yield TextBlock(text=text)
+                yield TextBlock.new(text)
 
     def _reasoning(self, item: JsonObject) -> Iterator[ContentBlock]:
         summary = [text_of(part.get("text")) for part in self._payloads.objects_of(item.get("summary"), "summary")]

@@ -116,14 +116,14 @@ class RunCall:
     def fork(self) -> RunCall:
         """Return a call of the same input that shares nothing mutable with this one."""
         return RunCall(
-            kind=self.kind,
-            name=self.name,
-            identity=self.identity,
-            budget=self.budget,
-            source=self.source,
-            config=self.source_config,
-            metadata=self.source_metadata,
-            trace_ids=self.trace_ids,
+            self.kind,
+            self.name,
+            self.identity,
+            self.budget,
+            self.source,
+            self.source_config,
+            self.source_metadata,
+            self.trace_ids,
         )
 
     def __repr__(self) -> str:

@@ -240,23 +240,23 @@ def _result(
     error: Exception | None = None,
 ) -> Result:
     confirmation = environment.confirmation
-    return make_result(
-        success=status.code == "ok",
-        status=status,
-        stop_reason=stop_reason,
-        output=progress.output(),
-        structured=progress.structured if status.code == "ok" else None,
-        messages=progress.produced(),
-        token_usage=environment.budget.usage,
-        usage_report=environment.budget.usage_report(),
-        tool_calls=tuple(progress.records),
-        identity=environment.identity,
-        metadata=None if environment.metadata is None else copy_metadata(environment.metadata),
-        flags=progress.flags if confirmation is None else (*confirmation.flags, *progress.flags),
-        error_info=error_info,
-        error=error,
-        agent=environment.budget.name,
-        duration=environment.budget.elapsed(),
+    return make_result(  # in the order of the fields
+        status.code == "ok",
+        status,
+        stop_reason,
+        progress.output(),
+        progress.structured if status.code == "ok" else None,
+        progress.produced(),
+        environment.budget.usage,
+        environment.budget.usage_report(),
+        tuple(progress.records),
+        environment.identity,
+        error_info,
+        error,
+        None if environment.metadata is None else copy_metadata(environment.metadata),
+        progress.flags if confirmation is None else (*confirmation.flags, *progress.flags),
+        environment.budget.name,
+        environment.budget.elapsed(),
     )
 
 

@@ -130,7 +130,7 @@ class RunProgress:
         order = {call_id: position for position, call_id in enumerate(self._open)}
         tail = len(self.records) - len(self._finished)
         self.records[tail:] = sorted(self.records[tail:], key=lambda record: order[record.tool_use_id])
-        blocks: list[ContentBlock] = [*results, *([] if note is None else [TextBlock(text=note)])]
+        blocks: list[ContentBlock] = [*results, *([] if note is None else [TextBlock.new(note)])]
         if blocks:
             self.conversation.add(Role.USER, blocks)
         self._open, self._finished = _NO_CALLS, _NO_RESULTS

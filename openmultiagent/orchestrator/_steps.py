@@ -55,7 +55,7 @@ async def run_around(
     """
     if bus.has_subscriptions or bus.readers:  # that is `has_listeners`, without the call that it costs every run
         payload, is_prompt = input_payload(call.source), call.source.prompt is not None
-        bus.emit(AgentStarted(agent=call.name, payload=payload, copy=copy_input_payload, is_own=is_prompt))
+        bus.emit(AgentStarted(payload, call.name, None, copy_input_payload, is_prompt))
     else:
         bus.skip()
     call.budget.start()
@@ -75,7 +75,7 @@ async def run_around(
         if bus.has_subscriptions or bus.readers:
             # A copy: the caller may change its result before a listener has looked at this one.
             final = cancelled_result(environment(call)) if result is None else copy_result(result)
-            bus.emit(AgentFinished(agent=call.name, payload=final, copy=copy_result, is_own=True))
+            bus.emit(AgentFinished(final, call.name, None, copy_result, True))
 
 
 def _within_budget(bus: EventBus, call: RunCall, result: Result) -> Result:

@@ -55,7 +55,7 @@ class TaskInput:
         """
         *earlier, last = self.messages()
         media = [block for block in last.content if not isinstance(block, TextBlock)]
-        return [*earlier, LLMMessage(role=Role.USER, content=[TextBlock(text=prompt), *media])]
+        return [*earlier, LLMMessage(role=Role.USER, content=[TextBlock.new(prompt), *media])]
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the messages as plain JSON data, which ``read_task_input`` reads."""

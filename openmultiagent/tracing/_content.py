@@ -137,7 +137,7 @@ class ContentCapture:
             result: The run's result.
         """
         if not isinstance(result, AgentRunResult):  # of a team: it has an answer, but no conversation of its own
-            return self._output([TextBlock(text=result.output)], "end_turn") if result.output else {}
+            return self._output([TextBlock.new(result.output)], "end_turn") if result.output else {}
         answer = next((message for message in reversed(result.messages) if message.role == "assistant"), None)
         return {} if answer is None else self._output(answer.content, result.stop_reason)
 
