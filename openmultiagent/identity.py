@@ -37,9 +37,11 @@ _RESERVED_PREFIX = "openmultiagent."
 _LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 """The digit of a UUID that says how it is laid out, by a random one."""
-_ROW = lazy_pattern("(.{8})(.{4}).(.{3})(.)(.{3})(.{12})(.{30})(.{14})")
-"""The random digits of a run: those of its UUID between the dashes, of its trace id and of its span id."""
-_BYTES = 38
+_ROW = lazy_pattern("((.{8})(.{4}).(.{3})(.)(.{3})(.{12}))(.{16})")
+"""The random digits of a run: those of its trace id, and in them of its UUID between the dashes, and of its span id."""
+_NO_TRACE = "0" * 32
+_NO_SPAN = "0" * 16
+_BYTES = 24
 """Random bytes for the ids of a run."""
 _AT_ONCE = 32
 _IDS: list[tuple[str, str, str]] = []
@@ -112,8 +114,9 @@ def new_ids(run_id: str | None = None) -> tuple[str, str, str]:
         ids = _IDS.pop()
     except IndexError:
         ids, *others = [
-            (f"{low}-{mid}-4{high}-{_VARIANT[variant]}{clock}-{node}", f"{trace}01", f"{span}01")
-            for low, mid, high, variant, clock, node, trace, span in _ROW.findall(os.urandom(_BYTES * _AT_ONCE).hex())
+            (f"{low}-{mid}-4{high}-{_VARIANT[variant]}{clock}-{node}", trace, span)
+            for trace, low, mid, high, variant, clock, node, span in _ROW.findall(os.urandom(_BYTES * _AT_ONCE).hex())
+            if trace != _NO_TRACE and span != _NO_SPAN  # zeros are no ids
         ]
         _IDS.extend(others)
     return ids if run_id is None else (run_id, ids[1], ids[2])
