@@ -141,8 +141,9 @@ def _check_sdist(session: nox.Session, path: Path) -> None:
 def _check_wheel(session: nox.Session, path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-    if "openmultiagent/py.typed" not in names:
-        session.error(f"{path.name} lacks openmultiagent/py.typed: type checkers would ignore the annotations")
+    for needed in ("openmultiagent/py.typed", "openmultiagent/__init__.pyi"):
+        if needed not in names:
+            session.error(f"{path.name} lacks {needed}: type checkers would know none of its names")
     strangers = [name for name in names if not re.match(r"openmultiagent(/|-[^/]+\.dist-info/)", name)]
     if strangers:
         session.error(f"{path.name} has files that are not the package's: {strangers}")

@@ -1,7 +1,12 @@
-"""Importing the package is quick and quiet: what a program does not use is not loaded, and nothing else changes."""
+"""Importing the package is quick and quiet: what a program does not use is not loaded, and nothing else changes.
+
+That holds for the package alone, and for all its public names.
+"""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import os
 import subprocess
@@ -13,6 +18,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import openmultiagent
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,7 +50,7 @@ def state():
     }
 
 modules, before = set(sys.modules), state()
-import openmultiagent
+STATEMENT
 after = state()
 from opentelemetry import trace, metrics
 providers = [type(trace.get_tracer_provider()).__name__, type(metrics.get_meter_provider()).__name__]
@@ -54,6 +61,8 @@ print(json.dumps({
 }))
 """
 
+ALL_NAMES = "from openmultiagent import *"
+
 CORE = ("anyio", "pydantic", "opentelemetry-api")
 """The dependencies that the package's classes are made of; they may be loaded, with what they themselves depend on."""
 
@@ -61,13 +70,17 @@ ON_USE = ("httpx", "httpcore", "structlog", "opentelemetry.sdk", "opentelemetry.
 """Installed with the package or beside it, and loaded when they are first used."""
 
 
-@pytest.fixture(scope="module")
-def imported() -> dict[str, Any]:
+@pytest.fixture(scope="module", params=["import openmultiagent", ALL_NAMES])
+def imported(request: pytest.FixtureRequest) -> dict[str, Any]:
     # An empty environment: no tool that measures or patches the tests is loaded into the probe.
     environment = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "HOME") if name in os.environ}
     environment["PYTHONPATH"] = str(ROOT)
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROBE], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, "-W", "error", "-c", PROBE.replace("STATEMENT", request.param)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
@@ -138,12 +151,12 @@ print(failures)
 
 FIRST_IN_A_LOOP = """
 import asyncio, os
-import openmultiagent
+from openmultiagent import AgentConfig, Message
 
 async def main():
     os.stat = os.listdir = os.scandir = None  # what looks at the disk now fails
-    openmultiagent.Message.user_with_blocks([{"type": "text", "text": "x"}])
-    openmultiagent.AgentConfig("a", provider="embedded")
+    Message.user_with_blocks([{"type": "text", "text": "x"}])
+    AgentConfig("a", provider="embedded")
 
 asyncio.run(main())
 """
@@ -169,3 +182,45 @@ def test_what_the_import_left_to_the_first_use_is_built_once_for_all_threads() -
         check=False,
     )
     assert (ran.stdout, ran.stderr) == ("[]\n", "")
+
+
+BARE = """
+import sys
+before = set(sys.modules)
+import openmultiagent
+print(sorted(name for name in set(sys.modules) - before if name.partition(".")[0] not in sys.stdlib_module_names))
+from openmultiagent import LLMMessage
+print("openmultiagent.agent" in sys.modules, LLMMessage is openmultiagent.messages.LLMMessage)
+"""
+
+
+def test_the_package_alone_loads_nothing_and_a_name_only_what_it_needs() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", BARE],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert ran.stdout.splitlines() == ["['openmultiagent', 'openmultiagent._version']", "False True"]
+
+
+def test_the_names_that_are_loaded_are_those_that_type_checkers_know() -> None:
+    stub = ast.parse((ROOT / "openmultiagent" / "__init__.pyi").read_text(encoding="utf-8"))
+    known = {
+        alias.name: f"openmultiagent.{node.module}"
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(openmultiagent.__all__) == set(known)
+    for name, home in known.items():
+        assert getattr(openmultiagent, name) is getattr(importlib.import_module(home), name)
+    assert set(openmultiagent.__all__) | {"messages", "orchestrator"} <= set(dir(openmultiagent))
+
+
+def test_a_name_that_there_is_not_is_told_as_by_any_module() -> None:
+    with pytest.raises(AttributeError, match="module 'openmultiagent' has no attribute 'Agnet'"):
+        openmultiagent.Agnet  # type: ignore[attr-defined]  # that is what is tested  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'Agnet' from 'openmultiagent'"):
+        from openmultiagent import Agnet  # type: ignore[attr-defined]  # noqa: F401 - that is what is tested

@@ -80,8 +80,16 @@ def load(root: Path) -> dict[str, Module]:
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         text = path.read_text(encoding="utf-8")
-        modules[name] = Module(name, path, is_package, text, parse(text))
+        modules[name] = Module(name, path, is_package, text, _with_stub(path, parse(text)))
     return modules
+
+
+def _with_stub(path: Path, tree: ast.Module) -> ast.Module:
+    """A module whose names are loaded when they are asked for: its docstring, and what its stub says of its names."""
+    stub = path.with_suffix(".pyi")
+    if not stub.exists():
+        return tree
+    return ast.Module([*tree.body[:1], *parse(stub.read_text(encoding="utf-8")).body], [])
 
 
 def own_imports(module: Module, modules: Modules) -> Iterator[Import]:
