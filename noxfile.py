@@ -125,7 +125,7 @@ def wheel(session: nox.Session) -> None:
         with session.chdir(work):
             session.run(python, "-m", "pip", "install", "--quiet", str(binary), external=True, env=clean)
             session.run(python, "-m", "pip", "check", external=True, env=clean)
-            session.run(python, "-W", "error", "-c", "import openmultiagent", external=True, env=clean)
+            session.run(python, "-W", "error", "-c", "from openmultiagent import *", external=True, env=clean)
             session.run(oma, "--version", external=True, env=clean)
             session.run(oma, "agent", "Summarise this", "--file", "README.md", external=True, env=clean)
 

@@ -16,9 +16,9 @@ Public names are loaded with the part that defines them when they are first aske
 or one part of it, waits for no other. What they are is written down for type checkers in ``__init__.pyi``.
 """
 
-from importlib import import_module
+from importlib import import_module as _import_module
 
-from ._version import __version__
+from ._version import __version__ as __version__
 
 _NAMES = {
     "adapters": (
@@ -161,19 +161,21 @@ _NAMES = {
     ),
 }
 """The public names of each part."""
+_PARTS = {*_NAMES, "egress", "evaluation", "redaction", "stores", "tracing"}
+"""The parts that can be reached as attributes without being imported themselves."""
 _HOMES = {name: part for part, names in _NAMES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 - they are strings
+__all__ = sorted(["__version__", *_HOMES])  # noqa: PLE0605 - a list
 
 
 def __getattr__(name: str) -> object:
-    if name in _NAMES:
-        return import_module(f"{__name__}.{name}")
+    if name in _PARTS:
+        return _import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    found = globals()[name] = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES, *_HOMES})
+    return sorted({*globals(), *_PARTS, *_HOMES})

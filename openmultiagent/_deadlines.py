@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-import time
 from collections.abc import Callable
 from contextvars import Context
 from typing import Protocol
@@ -112,9 +111,7 @@ class _SharedTimer:
         self.scope: Callable[[], CancelScope] = type(backend.create_cancel_scope())
         self._seconds = seconds
         self._loop = loop
-        # A loop of asyncio tells the time by this clock, through a function of Python.
-        is_plain = getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time
-        self._time: Callable[[], float] = time.monotonic if is_plain else loop.time
+        self._time = loop.time
         self._lines = lines
         self._waiting: dict[CancelScope, float] = {}
         """The deadline of each operation, the first one first."""

@@ -12,7 +12,7 @@ import inspect
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence, Sized
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -28,6 +28,7 @@ D = TypeVar("D")
 
 _log = get_logger(__name__)
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _QUEUE_LENGTH = 1024
 _GRACE = 1.0
 """Seconds that async listeners have after the last event of a run."""
@@ -67,7 +68,7 @@ class Event(Generic[D]):
         """The run, set by the bus."""
         self.sequence = 0
         """Position in the run, from 1, set by the bus."""
-        self._time = time.time()
+        self._time = time.time_ns()
         self._payload = payload
         self._copy = copy
         self._is_own = is_own
@@ -84,7 +85,7 @@ class Event(Generic[D]):
     @property
     def timestamp(self) -> datetime:
         """When it happened, in UTC."""
-        return datetime.fromtimestamp(self._time, UTC)
+        return _EPOCH + timedelta(microseconds=self._time // 1000)
 
     def fork(self) -> Event[D]:
         """Return an event of the same content that shares no payload with this one."""

@@ -90,6 +90,11 @@ def test_an_event_says_what_happened_where_and_when() -> None:
     assert repr(Event(payload=1)) == "<Event #0 run_id=''>"
 
 
+@proves("EVT-1")
+def test_no_event_is_of_the_future() -> None:
+    assert all(Event(number).timestamp <= datetime.now(UTC) for number in range(2000))
+
+
 @proves("EVT-2")
 def test_each_listener_has_a_payload_of_its_own() -> None:
     payload: Payload = {"numbers": [1]}

@@ -487,6 +487,14 @@ def test_an_answer_that_cannot_be_copied_is_shared() -> None:
 
 
 @proves("RUN-21")
+def test_a_copy_has_every_field_in_its_place() -> None:
+    values: dict[str, Any] = {item.name: object() for item in fields(AgentRunResult)}
+    values |= {"structured": "the answer", "messages": [], "tool_calls": (), "metadata": {"tenant": "acme"}}
+    copied = copy_result(AgentRunResult(**values))
+    assert {name: getattr(copied, name) for name in values} == values
+
+
+@proves("RUN-21")
 def test_a_copy_keeps_what_is_not_there() -> None:
     result = make_result(structured=None, metadata=None, messages=[], tool_calls=())
     assert copy_result(result) == result

@@ -103,7 +103,10 @@ def clone_model(model: M) -> M:
     try:
         made.__class__ = type(model)
     except TypeError:  # a class with slots of its own, which has another layout
-        return BaseModel.__deepcopy__(model)
+        own = _new(type(model))
+        for name in BaseModel.__slots__:
+            object.__setattr__(own, name, getattr(made, name))
+        return own
     return made  # type: ignore[no-any-return]  # now it is one
 
 
@@ -129,17 +132,20 @@ def _clone_other(value: Any) -> Any:
     return copy.deepcopy(value) if structural is None else structural(value)
 
 
-def assemble(cls: type[M], fields: dict[str, Any], *, private: dict[str, Any] | None = None) -> M:
+def assemble(
+    cls: type[M], fields: dict[str, Any], *, private: dict[str, Any] | None = None, given: set[str] | None = None
+) -> M:
     """Make a model of fields that were checked already.
 
     Args:
         cls: Its class.
         fields: All its fields; the dict belongs to the model from now on.
         private: Its private attributes, if the class has any.
+        given: The fields that were set explicitly; all unless given.
     """
     made: Any = _new(_Draft)
     made.__dict__ = fields
-    made.__pydantic_fields_set__ = set(fields)
+    made.__pydantic_fields_set__ = set(fields) if given is None else given
     made.__pydantic_extra__ = None
     made.__pydantic_private__ = private
     made.__class__ = cls

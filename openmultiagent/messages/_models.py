@@ -50,7 +50,8 @@ class Role(StrEnum):
 share(Role)
 
 
-# The one that is built at import: pydantic then looks for its plugins on disk here, and not in somebody's event loop.
+# The one that is built at import: pydantic then looks for its plugins on disk here, and not at the first message, which
+# may be made in an event loop.
 class TextBlock(Model, defer_build=False):
     """Text, possibly empty."""
 
@@ -68,7 +69,7 @@ class TextBlock(Model, defer_build=False):
             InvalidMessageError: It is no string, or cannot be encoded.
         """
         if cls is TextBlock and type(text) is str and text.isascii():  # there is nothing to check
-            return assemble(cls, {"type": "text", "text": text})
+            return assemble(cls, {"type": "text", "text": text}, given={"text"})
         return cls(text=text)
 
 

@@ -71,7 +71,7 @@ def upward_imports(modules: Modules) -> list[str]:
 
 
 def root_imports(modules: Modules) -> list[str]:
-    """Imports of the root package by a module that is no program: it would load everything, or run in a circle."""
+    """Imports of the root package by a module that is no program: its names are for users, and it could be a circle."""
     return [
         f"{item.place}: imports the root package; import {item.name or 'what is needed'} from where it is defined"
         for item in all_own_imports(modules)

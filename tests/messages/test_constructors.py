@@ -29,6 +29,15 @@ def test_user_and_system_are_one_text_block() -> None:
 
 
 @proves("MSG-5")
+@pytest.mark.parametrize("text", ["", "ascii", "h\u00e9", "\U0001f600"])
+def test_a_text_block_is_the_same_whatever_its_text_and_its_constructor(text: str) -> None:
+    made, other = TextBlock.new(text), TextBlock(text=text)
+    assert made == other
+    assert made.model_fields_set == other.model_fields_set == {"text"}
+    assert made.model_dump_json() == other.model_dump_json()
+
+
+@proves("MSG-5")
 def test_assistant_takes_a_text_or_blocks() -> None:
     call = ToolUseBlock.new("call_123", "get_weather", {"location": "San Francisco"})
     assert LLMMessage.assistant("ok") == LLMMessage.assistant([TextBlock.new("ok")])

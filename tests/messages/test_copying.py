@@ -1,5 +1,7 @@
 """Copies: equal, independent, and cheap."""
 
+from __future__ import annotations
+
 import copy
 import pickle
 import threading
@@ -21,6 +23,7 @@ from openmultiagent.messages import (
     copy_message,
     copy_messages,
 )
+from openmultiagent.messages._clone import clone_model
 from tests.messages.shared import every_block, mutable_ids
 from tests.support import proves
 
@@ -122,6 +125,7 @@ class Slotted(TextBlock):
     __slots__ = ("note",)
 
     language: str = "en"
+    inside: Any = None
 
 
 @proves("MSG-52")
@@ -155,6 +159,28 @@ def test_a_subclass_with_slots_of_its_own_keeps_its_class_and_fields() -> None:
     assert copied == original
     assert type(copied.content[0]) is Slotted
     assert not mutable_ids(copied) & mutable_ids(original)
+
+
+class CopiedOnce:
+    """A foreign value that counts how often it is copied."""
+
+    copies = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CopiedOnce:
+        CopiedOnce.copies += 1
+        return self
+
+
+@proves("MSG-52")
+def test_what_is_in_such_blocks_is_copied_once_however_deep_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CopiedOnce, "copies", 0)
+    block = Slotted(text="x", inside=CopiedOnce())
+    for _ in range(20):
+        block = Slotted(text="x", inside=block)
+    copied = clone_model(block)
+    assert CopiedOnce.copies == 1
+    assert copied == block
+    assert copied.inside is not block.inside
 
 
 @proves("MSG-52")
