@@ -244,8 +244,8 @@ class BudgetScope:
     def usage_report(self) -> tuple[UsageEntry, ...]:
         """Return what the model calls used by agent, model, provider and phase, in the order of their first ones."""
         if len(self._tallies) == 1:  # as in most runs; a comprehension is a call of its own
-            ((context, tally),) = self._tallies.items()
-            return (make_usage_entry(*context, *tally),)
+            (((agent, model, provider, phase), (usage, cost, requests)),) = self._tallies.items()
+            return (make_usage_entry(agent, model, provider, phase, usage, cost, requests),)
         return tuple([make_usage_entry(*context, *tally) for context, tally in self._tallies.items()])
 
     def remaining(self) -> Remaining:
