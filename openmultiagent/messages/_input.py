@@ -127,21 +127,31 @@ class PreparedRunInput:
 
     Args:
         messages: The conversation, in private copies; None for the one message of a prompt, made when it is read.
-        structured: Whether the caller gave messages, not a string.
-        prompt: The string that the caller gave.
+        prompt: The string that the caller gave; None for messages.
     """
 
-    __slots__ = ("_messages", "prompt", "structured")
+    __slots__ = ("_messages", "prompt")
 
-    def __init__(
-        self,
-        messages: list[LLMMessage] | None,
-        structured: bool,  # noqa: FBT001 - by position it is twice as quick, and every run has one
-        prompt: str | None = None,
-    ) -> None:
+    def __init__(self, messages: list[LLMMessage] | None, prompt: str | None = None) -> None:
         self._messages = messages
-        self.structured = structured
         self.prompt = prompt
+
+    @classmethod
+    def of(cls, given: str | list[LLMMessage]) -> PreparedRunInput:
+        """Return the input of a prompt, or of messages that were checked when they were read.
+
+        Args:
+            given: A prompt; or valid messages, which belong to the input from now on.
+
+        Raises:
+            InvalidMessageError: The prompt cannot be encoded.
+        """
+        return prepare_run_input(given) if isinstance(given, str) else cls(given)
+
+    @property
+    def structured(self) -> bool:
+        """Whether the caller gave messages, not a string."""
+        return self.prompt is None
 
     @property
     def messages(self) -> list[LLMMessage]:
@@ -162,7 +172,7 @@ class PreparedRunInput:
     __hash__ = None  # type: ignore[assignment]  # it can be changed
 
     def __repr__(self) -> str:
-        return f"PreparedRunInput({self.messages!r}, structured={self.structured}, prompt={self.prompt!r})"
+        return f"PreparedRunInput({self.messages!r}, prompt={self.prompt!r})"
 
 
 def assert_valid_messages(messages: object) -> None:
@@ -205,10 +215,10 @@ def prepare_run_input(input: object, *, backend_kind: str | None = None) -> Prep
     """
     if isinstance(input, str):
         prompt = input if type(input) is str and input.isascii() else _checked_prompt(input)  # most are
-        return PreparedRunInput(None, False, prompt)
+        return PreparedRunInput(None, prompt)
     messages = read_run_input(input)
     _refuse_for_backend(backend_kind)
-    return PreparedRunInput(messages, structured=True)
+    return PreparedRunInput(messages)
 
 
 def read_run_input(input: object) -> list[LLMMessage]:  # noqa: A002 - the word of `prepare_run_input`

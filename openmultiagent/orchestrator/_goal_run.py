@@ -22,7 +22,7 @@ from ..errors import (
     StructuredOutputValidationError,
 )
 from ..identity import RunLink
-from ..messages import LLMMessage, PreparedRunInput, prepare_run_input
+from ..messages import PreparedRunInput
 from ..outcome import AgentRunResult, ErrorKind, RunStatus, classify_failure, copy_result
 from ..tasks import (
     AgentSelector,
@@ -141,7 +141,7 @@ class GoalRun:
         own = None if chosen.max_token_budget is None else Limits(tokens=chosen.max_token_budget)
         budget = crew.call.budget.child(chosen.name, own)
         begun, started_at, result = anyio.current_time(), datetime.now(UTC), None
-        source = _prepared(goal if isinstance(goal, str) else goal.messages())
+        source = PreparedRunInput.of(goal if isinstance(goal, str) else goal.messages())
         try:
             route = route_for(crew.routing, phase="short-circuit", agent=chosen.name)
             result = await crew.inner.run(chosen, source, phase="short-circuit", budget=budget, route=route)
@@ -271,7 +271,7 @@ class GoalRun:
         )
         self._said[phase] = result = await crew.inner.run(
             setup.complete(config),
-            _prepared(goal_input(setup.goal, prompt)),
+            PreparedRunInput.of(goal_input(setup.goal, prompt)),
             phase=phase,
             budget=self._budget.child(COORDINATOR),
             links=links,
@@ -368,11 +368,6 @@ class GoalRun:
             bus.emit(kind(agent=COORDINATOR, payload=payload, copy=copy))
         else:
             bus.skip()
-
-
-def _prepared(given: str | list[LLMMessage]) -> PreparedRunInput:
-    """Return an input that was checked when it was read; messages belong to nobody else."""
-    return prepare_run_input(given) if isinstance(given, str) else PreparedRunInput(given, structured=True)
 
 
 def _outcome(task: Task) -> TaskOutcome:

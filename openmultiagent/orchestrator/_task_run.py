@@ -17,7 +17,7 @@ from .._shown import shown
 from ..agent import AgentConfig
 from ..budget import BudgetScope, Limits
 from ..errors import OpenMultiAgentError
-from ..messages import PreparedRunInput, prepare_run_input
+from ..messages import PreparedRunInput
 from ..outcome import AgentRunResult, ErrorKind, RunStatus, classify_failure
 from ..tasks import (
     DependencyResult,
@@ -151,8 +151,7 @@ class TaskRun:
             team=run.crew.preamble.get(self._agent.name, ""),
             messages=unread.text,
         )
-        given = worker_input(task.spec, prompt)
-        return prepare_run_input(given) if isinstance(given, str) else PreparedRunInput(given, structured=True)
+        return PreparedRunInput.of(worker_input(task.spec, prompt))
 
     def _dependencies(self) -> list[DependencyResult]:
         run = self._run

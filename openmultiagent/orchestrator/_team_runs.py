@@ -213,10 +213,7 @@ class TeamRuns:
         planner = self._defaults.complete(coordinator_agent(coordinator, ""), options.egress_policy)
         setup = self._setup(wanted, options, wish, coordinator, planner, has_agents=bool(agents))
         is_granted = uses_consequential_tools([*agents.values(), planner])
-        if isinstance(wanted, str):
-            source = prepare_run_input(wanted)
-        else:
-            source = PreparedRunInput(wanted.messages(), structured=True)
+        source = PreparedRunInput.of(wanted if isinstance(wanted, str) else wanted.messages())
         call = self.call(given, source, options, kind="team")
         preamble = {}
         if wish.reveal_coordinator:

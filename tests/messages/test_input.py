@@ -25,7 +25,9 @@ from tests.support import proves
 @proves("MSG-60")
 @pytest.mark.parametrize("prompt", ["Hello", "", "a\x00b"])
 def test_a_string_is_one_user_message(prompt: str) -> None:
-    assert prepare_run_input(prompt) == PreparedRunInput([LLMMessage.user(prompt)], structured=False, prompt=prompt)
+    prepared = prepare_run_input(prompt)
+    assert prepared == PreparedRunInput([LLMMessage.user(prompt)], prompt)
+    assert not prepared.structured
     assert prepare_prompt_input(prompt) == LLMMessage.user(prompt)
 
 
