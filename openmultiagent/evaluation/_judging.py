@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 
 from .._detached import cancelled_from_outside
-from .._record import record
+from .._record import maker, record
 from ..identity import MetadataValue, copy_metadata
 from ..messages import LLMMessage, copy_messages, replace_lone_surrogates
 from ..outcome import AgentRunResult, describe_error
@@ -18,21 +18,27 @@ from ..redaction import REDACTED, is_sensitive_name, redact_start
 from ._records import EvalRecord, PayloadMode, payload_text
 from ._scorer import Score, Scorer, ScorerContext
 
-__all__ = ["Sample", "judge", "record_of"]
+__all__ = ["Sample", "judge", "make_sample", "record_of"]
 
 _MAX_TEXT = 1024
 
 
 @record
 class Sample:
-    """A finished run that is to be judged; nobody else holds what is in it."""
+    """A finished run that is to be judged."""
 
     input: str | list[LLMMessage]
+    """The validated input of the run, which is also its calls' and which nobody changes."""
     result: AgentRunResult[Any]
+    """A copy: the caller may change its own."""
     duration: float
     """Seconds."""
     is_recorded: bool
     """Whether the ids in its identity are those of a recorded span."""
+
+
+make_sample: Callable[..., Sample] = maker(Sample)
+"""Makes a sample of all its fields, by position; a run waits for it."""
 
 
 async def judge(scorer: Scorer, sample: Sample) -> Score | BaseException:

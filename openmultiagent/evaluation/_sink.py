@@ -28,7 +28,7 @@ from ..agent import RunCall, RunNext
 from ..errors import RunError
 from ..messages import LLMMessage
 from ..outcome import AgentRunResult, describe_error
-from ._judging import Sample, judge, record_of
+from ._judging import Sample, judge, make_sample, record_of
 from ._limits import RareLog, RollingSum
 from ._online import EvaluationStats, OnlineEvaluation
 from ._records import EvalRecord
@@ -99,7 +99,7 @@ class EvaluationSink:
         if wanted:
             seconds = time.monotonic() - started
             source = call.source
-            judged = source.copy() if source.prompt is None else source.prompt
+            judged = source.messages if source.prompt is None else source.prompt
             # By its own method: a team's result comes here, too, and `copy.deepcopy` takes its time to find it.
             self.offer(judged, result.__deepcopy__({}), seconds, is_recorded=call.trace_ids.is_recorded)
         return result
@@ -115,7 +115,7 @@ class EvaluationSink:
         """Queue a finished run; never waits, never raises.
 
         Args:
-            input: The run's input; owned by the sink from now on.
+            input: The run's input, which nobody changes any more: scorers get copies.
             result: Its result; owned by the sink from now on.
             duration: Seconds that it took.
             is_recorded: Whether the ids in its identity are those of a recorded span.
@@ -129,7 +129,7 @@ class EvaluationSink:
                 self._stats.enqueued += 1
                 if self._config.max_evaluations_per_minute is not None:
                     self._recent.add(len(self._config.scorers))
-                self._waiting[self._next] = Sample(input, result, duration, is_recorded)
+                self._waiting[self._next] = make_sample(input, result, duration, is_recorded)
                 self._next += 1
             else:
                 self._stats.dropped += 1

@@ -96,19 +96,22 @@ async def enclose(
         operation = partial(cast("Callable[..., Awaitable[R]]", step), call, operation)
     if machinery.evaluation.is_active:
         operation = partial(cast("Callable[..., Awaitable[R]]", machinery.evaluation.around), call, operation)
-    source, activity = partial(_log_ids, call), machinery.activity
+    source, activity, progress = partial(_log_ids, call), machinery.activity, machinery.progress
     token = activity.runs[source] = enter_run(source)
     if call.kind == "agent":  # those of a team are counted one by one
         activity.running.add(call)
     try:
-        if bus.has_subscriptions:
-            operation = partial(machinery.progress.serve_while, bus, operation)
-        result = await operation()
+        waits = progress.serve(bus) if bus.needs_service else None
+        try:
+            result = await operation()
+        finally:
+            bus.close()
+            if bus.needs_service or progress.exits:
+                await progress.settle(bus, waits)
         activity.count(result)
         return result
     finally:
         activity.running.discard(call)
-        bus.close()
         leave_run(token)
         activity.end(source)
 

@@ -5,9 +5,9 @@ Invariant: no listener holds a run for longer than its grace, and inside ``async
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 
@@ -16,8 +16,6 @@ from ..events import Event, EventBus, EventListener, is_async_listener
 from ._event_stream import EventReaders, EventStream
 
 __all__ = ["Progress"]
-
-R = TypeVar("R")
 
 _OWNED_GRACE = 10.0
 """Seconds that async listeners have after the last event of a run that does not wait for them."""
@@ -38,7 +36,8 @@ class Progress:
         self.readers = self._readers.mailboxes
         """Whoever would read an event now."""
         self._services: dict[Detached[None], EventBus] = {}
-        self._exits: list[BaseException] = []
+        self.exits: list[BaseException] = []
+        """What listeners raised to end the process: in tasks of their own nobody would notice."""
         self.is_owned = False
         """Whether async listeners are served beside the runs, which then do not wait for them."""
 
@@ -99,26 +98,36 @@ class Progress:
         """
         return EventStream(self._readers, run_id)
 
-    async def serve_while(self, bus: EventBus, operation: Callable[[], Awaitable[R]]) -> R:
-        """Return what a run comes to, and serve its async listeners meanwhile.
+    def serve(self, bus: EventBus) -> bool:
+        """Start to serve the async listeners of a run, in a task beside it; return whether the run waits for them.
 
         Args:
-            bus: The run's events; closed at the end.
-            operation: The run.
+            bus: The run's events.
         """
-        service = self._serve(bus) if bus.needs_service else None
-        owned = self.is_owned
-        try:
-            return await operation()
-        finally:
-            bus.close()
-            if service is None and bus.needs_service:  # a listener that looks plain has returned an awaitable
-                service = self._serve(bus)
-            if service is not None and not owned:
-                with anyio.CancelScope(shield=True):  # the service ends itself
-                    await bus.served()
-            if self._exits:
-                self._raise_exits()
+        waits = not self.is_owned
+        service = Detached(partial(bus.serve, None if waits else _OWNED_GRACE))
+        self._services[service] = bus
+        service.start()
+        service.on_finish(partial(self._finish, bus, service))
+        return waits
+
+    async def settle(self, bus: EventBus, waits: bool | None) -> None:  # noqa: FBT001 - what `serve` returned
+        """Have a run that has ended wait for its async listeners, if it does.
+
+        Args:
+            bus: The run's events, closed.
+            waits: What ``serve`` returned; None when nobody serves the listeners yet.
+
+        Raises:
+            BaseException: What a listener raised to end the process.
+        """
+        if waits is None and bus.needs_service:  # a listener that looks plain has returned an awaitable
+            waits = self.serve(bus)
+        if waits:
+            with anyio.CancelScope(shield=True):  # the service ends itself
+                await bus.served()
+        if self.exits:
+            self._raise_exits()
 
     def open(self) -> None:
         """Serve async listeners beside the runs, until ``aclose``."""
@@ -136,23 +145,15 @@ class Progress:
         await _all_served([bus for _service, bus in services])
         self._raise_exits()
 
-    def _serve(self, bus: EventBus) -> Detached[None]:
-        service = Detached(partial(bus.serve, _OWNED_GRACE if self.is_owned else None))
-        self._services[service] = bus
-        service.start()
-        service.on_finish(partial(self._finish, bus, service))
-        return service
-
     def _finish(self, bus: EventBus, service: Detached[None]) -> None:
         self._services.pop(service, None)
         if service.error is not None:
-            self._exits.append(service.error)
+            self.exits.append(service.error)
         bus.release()
 
     def _raise_exits(self) -> None:
-        """Raise what a listener raised to end the process: in a task of its own nobody would notice."""
-        if self._exits:
-            raise _exit_in(self._exits.pop())
+        if self.exits:
+            raise _exit_in(self.exits.pop())
 
 
 def _known(listeners: Sequence[EventListener]) -> tuple[tuple[EventListener, ...], tuple[bool, ...]]:

@@ -111,6 +111,7 @@ class Tracing:
         self._has_failed = False
         self._metrics = Metrics(meter_provider)
         self._content = None if content is None or content.capture == "none" else ContentCapture(content)
+        self._unmeasured = TracingSteps((self.run,), (self.chat,), (self.execute_tool,))
 
     def steps(self) -> TracingSteps:
         """Return the steps of a run that starts now; those that measure are among them if anybody measures."""
@@ -119,7 +120,7 @@ class Tracing:
             # `is_active` asks the first again; what a run without tracing asks for must cost it next to nothing.
             if (self._provider is None and self._global.is_unset) or not self.is_active:
                 return _UNTRACED
-            return TracingSteps((self.run,), (self.chat,), (self.execute_tool,))
+            return self._unmeasured
         return TracingSteps(
             (self.run, metrics.run), (self.chat, metrics.chat), (self.execute_tool, metrics.execute_tool)
         )
@@ -146,9 +147,10 @@ class Tracing:
             call_next: The rest of the run.
         """
         operation = "invoke_agent" if call.kind == "agent" else "invoke_workflow"
-        with self._span(f"{operation} {call.name}", SpanKind.INTERNAL, _links(call.identity)) as span:
+        opened = self._span(f"{operation} {call.name}", SpanKind.INTERNAL, _links(call.identity))
+        with opened as span:
             if span.is_recording():
-                context = span.get_span_context()
+                context = opened.context
                 call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
                 self._write(span.set_attributes, _run_attributes(call))
                 if self._content is not None:
@@ -307,15 +309,16 @@ class Tracing:
 class OpenSpan:
     """Has a span current in its block, and ends it."""
 
-    __slots__ = ("_owner", "_token", "span")
+    __slots__ = ("_owner", "_token", "context", "span")
 
     def __init__(self, span: Span, owner: Tracing) -> None:
         self.span = span
+        self.context = span.get_span_context()
         self._owner = owner
         self._token: Token[Context] | None = None
 
     def __enter__(self) -> Span:
-        if self.span.get_span_context().is_valid:
+        if self.context.is_valid:
             self._token = attach(trace.set_span_in_context(self.span))
         return self.span
 
