@@ -100,19 +100,22 @@ class TaskRun:
 
     async def _attempts(self) -> Result:
         run, cancel = self._run, self._run.crew.cancel
-        attempts: list[_Attempts] = []
+        memory: str | None = ""
         try:
-            with bounded(run):
-                attempts.append(_Attempts(self, await self._input()))
+            if self._task.memory_scope == "all":
+                memory = None
+                with bounded(run):
+                    memory = await run.crew.team.remembered(without_task_ids=self._task.depends_on)
+            attempts = None if memory is None else _Attempts(self, self._input(memory))
         except Exception as error:  # noqa: BLE001 - isolation boundary: what cannot be handed on fails the task
             kind: ErrorKind | None = None if isinstance(error, OpenMultiAgentError) else "store"
             return failed_result(error, identity=run.crew.inner.identity, kind=kind)
-        if not attempts:  # the team's store was slower than the end of the run
+        if attempts is None:  # the team's store was slower than the end of the run
             if cancel is not None and cancel.cancelled:
                 return cancelled_result(cancel.reason, identity=run.crew.inner.identity)
             return failed_result(self._budget.out_of_time(), identity=run.crew.inner.identity)
         result = await execute_with_retry(
-            attempts[0].next,
+            attempts.next,
             self._task,
             self._tell_retry,
             sleep=self._sleep,
@@ -135,14 +138,12 @@ class TaskRun:
         left = self._budget.remaining().seconds
         await anyio.sleep(delay if left is None else min(delay, left))
 
-    async def _input(self) -> PreparedRunInput:
-        run, task, team = self._run, self._task, self._run.crew.team
-        context = memory = ""
-        if task.memory_scope == "all":
-            memory = await team.remembered(without_task_ids=task.depends_on)
+    def _input(self, memory: str) -> PreparedRunInput:
+        run, task = self._run, self._task
+        context = ""
         if task.depends_on:
             context = dependency_context(self._dependencies(), task.dependency_payload)
-        unread = team.unread(self._agent.name)
+        unread = run.crew.team.unread(self._agent.name)
         self._mark_read = unread.mark_read
         prompt = worker_prompt(
             task.spec,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, field, fields, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
@@ -255,9 +256,13 @@ def _made(cls: type[T], value: object, readers: Mapping[str, Reader], where: str
         if item in readers and item not in value:
             raise ConfigurationError(f"{where} lacks {item!r}")
     made = object.__new__(cls)
-    defaults = {item.name: item.default for item in fields(cast("Any", cls)) if item.init}
-    _read_fields(made, defaults | dict(value), readers, where)
+    _read_fields(made, _defaults(cast("Any", cls)) | dict(value), readers, where)
     return made
+
+
+@cache
+def _defaults(cls: Any) -> dict[str, Any]:
+    return {item.name: item.default for item in fields(cls) if item.init}
 
 
 def _read_fields(made: Any, values: Mapping[str, Any], readers: Mapping[str, Reader], where: str) -> None:

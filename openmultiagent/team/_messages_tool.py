@@ -37,6 +37,9 @@ class UnreadMessages:
     """Takes exactly these for read; to be called when the work of the prompt was done. A second call does nothing."""
 
 
+_NOTHING = UnreadMessages("", (), lambda: None)
+
+
 def unread_messages(bus: MessageBus, agent: str) -> UnreadMessages:
     """Return what an agent has not read yet, as a section of its prompt; nothing is marked as read.
 
@@ -48,6 +51,8 @@ def unread_messages(bus: MessageBus, agent: str) -> UnreadMessages:
         ConfigurationError: There is no such agent.
     """
     waiting = bus.get_unread(agent)
+    if not waiting:
+        return _NOTHING
     told: list[BusMessage] = []
     lines = [MESSAGES_HEADING]
     size = 0
@@ -60,7 +65,7 @@ def unread_messages(bus: MessageBus, agent: str) -> UnreadMessages:
         told.append(message)
         lines.append(item)
     ids = tuple(message.id for message in told)
-    return UnreadMessages("\n".join(lines) if told else "", ids, lambda: bus.mark_read(agent, ids))
+    return UnreadMessages("\n".join(lines), ids, lambda: bus.mark_read(agent, ids))
 
 
 def with_messages_tool(config: AgentConfig[Any], bus: MessageBus) -> AgentConfig[Any]:
