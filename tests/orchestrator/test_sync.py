@@ -52,6 +52,14 @@ def no_thread_is_left() -> Iterator[None]:
 
 
 @pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What a shell does for Ctrl-C: programs that it starts in the background ignore it, and so would the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def oma() -> Iterator[OpenMultiAgent]:
     made = OpenMultiAgent(default_adapter=ScriptedAdapter(lambda messages, options: "ok"))
     yield made
@@ -204,6 +212,7 @@ def test_a_tool_in_a_thread_may_call_it(oma: OpenMultiAgent) -> None:
 
 @proves("ORC-73")
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are delivered otherwise")
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_cancels_the_run_and_is_raised_when_it_has_ended() -> None:
     events: list[str] = []
     closed: list[str] = []
