@@ -233,7 +233,7 @@ class EventBus:
         """Whether somebody has to run ``serve``: a listener is async, or has returned an awaitable."""
         if listeners:
             known = [is_async_listener(item) for item in listeners] if are_async is None else are_async
-            self._subscriptions = [_Subscription(item) for item in listeners]
+            self._subscriptions = list(map(_Subscription, listeners))
             self.needs_service = True in known
         self._hub = hub
         self.readers: Sized = () if hub is None else hub.readers

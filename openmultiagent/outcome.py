@@ -392,7 +392,7 @@ def copy_result(result: AgentRunResult[T]) -> AgentRunResult[T]:
     structured = None if result.structured is None else _copy_answer(result.structured)
     messages: Any = held if type(held) is UnreadMessages else copy_messages(held)
     calls = tuple([replace(call, input=copy.deepcopy(call.input)) for call in calls]) if calls else ()
-    metadata = copy_metadata(result.metadata)
+    metadata = None if result.metadata is None else copy_metadata(result.metadata)
     if type(result) is not AgentRunResult:
         return replace(result, structured=structured, messages=messages, tool_calls=calls, metadata=metadata)
     return make_result(  # in the order of the fields

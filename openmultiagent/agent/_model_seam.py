@@ -148,12 +148,13 @@ class ModelSeam:
         """
         return _pricing(call.agent, call.source_options.model, self._adapter.name, call.phase)
 
-    async def _traced(self, call: ModelCall) -> LLMResponse:
+    def _traced(self, call: ModelCall) -> Awaitable[LLMResponse]:
         # Our own steps only look at a call, so they all share it.
+        outermost, *others = self._environment.model_tracing
         inner: ModelNext = self._timed
-        for step in reversed(self._environment.model_tracing):
+        for step in reversed(others):
             inner = partial(_around, step, inner)
-        return await inner(call)
+        return outermost(call, inner)
 
     async def _timed(self, call: ModelCall) -> LLMResponse:
         limit = self._config.call_timeout

@@ -306,8 +306,9 @@ class BudgetScope:
 
     def overrun(self) -> TokenBudgetExceededError | CostBudgetExceededError | None:
         """Return the error of this scope's own limits if a total is over one, else None; its ancestors do not count."""
-        limits = self.limits
-        if limits.tokens is not None and _tokens(self) > limits.tokens:
+        limits, usage = self.limits, self.usage
+        # What `_tokens` adds up: asked three times in each run.
+        if limits.tokens is not None and usage.input_tokens + usage.output_tokens + self.reserved > limits.tokens:
             return _token_error(self, limits.tokens)
         if limits.cost is not None and self.cost + self.reserved_cost > limits.cost:
             return _cost_error(self, limits.cost)

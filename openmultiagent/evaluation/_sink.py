@@ -60,6 +60,7 @@ class EvaluationSink:
         self._config = config
         self.is_active = config is not None and config.sample != 0
         """Whether any run is judged at all."""
+        self._takes_all = config is not None and not callable(config.sample) and config.sample >= 1
         self._stats = EvaluationStats()
         self._warnings = RareLog(_log)
         self._events = EvaluationEvents(config.logger_provider) if config is not None and config.emit_events else None
@@ -93,7 +94,7 @@ class EvaluationSink:
             call: The run.
             call_next: The rest of it.
         """
-        wanted = self._sampled(call)  # before the outcome is known
+        wanted = self._takes_all or self._sampled(call)  # before the outcome is known
         started = time.monotonic()
         result = await call_next()
         if wanted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from .._log import enter_run, leave_run
 from .._middleware import compose_run, isolate_results
@@ -92,10 +92,12 @@ async def enclose(
         tracing: The steps of its spans.
     """
     # Our own steps only look at the call, so they all share it.
+    step: Any  # of the run seam, typed for the results of agents
     for step in reversed(tracing.run):
-        operation = partial(cast("Callable[..., Awaitable[R]]", step), call, operation)
+        operation = partial(step, call, operation)
     if machinery.evaluation.is_active:
-        operation = partial(cast("Callable[..., Awaitable[R]]", machinery.evaluation.around), call, operation)
+        step = machinery.evaluation.around
+        operation = partial(step, call, operation)
     source, activity, progress = partial(_log_ids, call), machinery.activity, machinery.progress
     token = activity.runs[source] = enter_run(source)
     if call.kind == "agent":  # those of a team are counted one by one

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from opentelemetry import trace
-from opentelemetry.context import Context, attach, detach
+from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import (
     Link,
@@ -147,7 +147,8 @@ class Tracing:
             call_next: The rest of the run.
         """
         operation = "invoke_agent" if call.kind == "agent" else "invoke_workflow"
-        opened = self._span(f"{operation} {call.name}", SpanKind.INTERNAL, _links(call.identity))
+        links = _links(call.identity) if call.identity.links else None
+        opened = self._span(f"{operation} {call.name}", SpanKind.INTERNAL, links)
         with opened as span:
             if span.is_recording():
                 context = opened.context
@@ -175,7 +176,8 @@ class Tracing:
                 self._write(span.set_attributes, _request_attributes(call))
                 if self._content is not None:
                     self._content.record(span, self._content.of_request, call)
-                call.sink = clock = FirstChunk.around(call.sink)
+                if call.sink is not None:
+                    call.sink = clock = FirstChunk.around(call.sink)
             response = await call_next(call)
             if span.is_recording():
                 self._write(span.set_attributes, _response_attributes(response))
@@ -279,14 +281,15 @@ class Tracing:
             self._write(partial(end_profile, **known), span)
 
     def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> OpenSpan:
+        current = get_current()  # given, since the SDK would look for it three times
         try:
             span = self.tracer.start_span(
-                name, kind=kind, links=links, record_exception=False, set_status_on_exception=False
+                name, current, kind, links=links, record_exception=False, set_status_on_exception=False
             )
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: the application's samplers and processors
             self.tell(error)
             span = trace.INVALID_SPAN
-        return OpenSpan(span, self)
+        return OpenSpan(span, self, current)
 
     def _write(self, write: Callable[..., object], *arguments: Any) -> None:
         """Put something on a span; where that fails, the span stays without it."""
@@ -309,17 +312,18 @@ class Tracing:
 class OpenSpan:
     """Has a span current in its block, and ends it."""
 
-    __slots__ = ("_owner", "_token", "context", "span")
+    __slots__ = ("_around", "_owner", "_token", "context", "span")
 
-    def __init__(self, span: Span, owner: Tracing) -> None:
+    def __init__(self, span: Span, owner: Tracing, around: Context | None = None) -> None:
         self.span = span
         self.context = span.get_span_context()
+        self._around = around
         self._owner = owner
         self._token: Token[Context] | None = None
 
     def __enter__(self) -> Span:
         if self.context.is_valid:
-            self._token = attach(trace.set_span_in_context(self.span))
+            self._token = attach(trace.set_span_in_context(self.span, self._around))
         return self.span
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace_: object) -> None:
@@ -354,9 +358,7 @@ def _mark_failed(span: Span, kind: type[BaseException]) -> None:
         span.set_attribute(names.STATUS, "cancelled")
 
 
-def _links(identity: RunIdentity) -> list[Link] | None:
-    if not identity.links:
-        return None
+def _links(identity: RunIdentity) -> list[Link]:
     return [
         Link(
             SpanContext(int(link.trace_id, 16), int(link.span_id, 16), is_remote=True, trace_flags=TraceFlags(0)),
