@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -119,10 +120,15 @@ class Detached(Generic[T]):
 
     def start(self) -> None:
         """Start the task on the current event loop."""
-        _LIVE.add(self)
         self._scope = CancelScope()
         self._post = loop_poster()
-        native = current_token().native_token
+        _LIVE.add(self)
+        with ExitStack() as undo:
+            undo.callback(_LIVE.discard, self)  # where no task can be made, none would do so
+            self._spawn(current_token().native_token)
+            undo.pop_all()
+
+    def _spawn(self, native: object) -> None:
         if isinstance(native, asyncio.AbstractEventLoop):
             task = self._context.run(native.create_task, self._run())
             # A task that is cancelled before its first step never enters `_run`.

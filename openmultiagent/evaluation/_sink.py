@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextvars import Context
+from contextvars import Context, ContextVar
 from functools import partial
 from typing import Any
 
@@ -47,6 +47,10 @@ _CANCEL_TIMEOUT = 1.0
 """Seconds that cancelled workers have to end."""
 _STORE_TIMEOUT = 30.0
 """Seconds that the store, and ``on_result``, may take for one run."""
+
+
+_JUDGING: ContextVar[bool] = ContextVar("openmultiagent_judging", default=False)
+"""Whether a run belongs to the judging of another one."""
 
 
 class EvaluationSink:
@@ -94,7 +98,8 @@ class EvaluationSink:
             call: The run.
             call_next: The rest of it.
         """
-        wanted = self._takes_all or self._sampled(call)  # before the outcome is known
+        # A scorer's own runs are not judged, or each would bring about another one.
+        wanted = not _JUDGING.get() and (self._takes_all or self._sampled(call))  # before the outcome is known
         started = time.monotonic()
         result = await call_next()
         if wanted:
@@ -225,6 +230,7 @@ class EvaluationSink:
             return claim
 
     async def _work(self, claim: object, last: float) -> None:
+        _JUDGING.set(True)  # in the worker's own context
         while (number := self._take(claim, last)) is not None:
             try:
                 records = await self._judge(self._judging[number])

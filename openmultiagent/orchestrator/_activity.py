@@ -29,11 +29,13 @@ class OrchestratorStatus:
 class Activity:
     """Counts the runs of one orchestrator, in whatever threads they go on."""
 
-    __slots__ = ("_changed", "_lock", "completed", "running", "runs")
+    __slots__ = ("_awaited", "_changed", "_lock", "completed", "running", "runs")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = Signal()
+        self._awaited: dict[object, set[RunSource]] = {}
+        """What those who wait for runs wait for; a run leaves each when it ends."""
         self.runs: dict[RunSource, Token[RunSource | None]] = {}
         """The runs of entry points: what tells the ids of each, and what entering that returned, which knows the run
         around it. Whoever begins one puts it in."""
@@ -48,20 +50,34 @@ class Activity:
             source: Its key in ``runs``.
         """
         self.runs.pop(source, None)
-        self._changed.notify()
+        if self._awaited:
+            for awaited in list(self._awaited.values()):
+                awaited.discard(source)
+            self._changed.notify()
 
-    def others(self) -> int:
-        """Return how many runs are going on, on whatever event loop, without those that the caller is a part of."""
-        own, source = 0, current_run()
+    def others(self) -> set[RunSource]:
+        """Return the runs that are going on, on whatever event loop, without those that the caller is a part of."""
+        others, source = set(self.runs), current_run()
         while source is not None and (token := self.runs.get(source)) is not None:
-            own += 1
+            others.discard(source)
             outer = token.old_value
             source = None if outer is Token.MISSING else outer
-        return len(self.runs) - own
+        return others
 
-    async def settled(self) -> None:
-        """Wait until no run is going on but those that the caller is a part of, which would wait for itself."""
-        await self._changed.until(lambda: self.others() == 0)
+    async def settled(self, awaited: set[RunSource]) -> None:
+        """Wait until runs have ended.
+
+        Args:
+            awaited: Some of ``runs``; whoever has ended is taken out.
+        """
+        key = object()
+        self._awaited[key] = awaited
+        try:
+            # One that has ended on another thread before this began is not taken out otherwise.
+            awaited.difference_update([source for source in list(awaited) if source not in self.runs])
+            await self._changed.until(lambda: not awaited)
+        finally:
+            del self._awaited[key]
 
     def count(self, result: Any) -> None:
         """Add what the run of an entry point has completed.

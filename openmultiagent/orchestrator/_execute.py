@@ -102,14 +102,17 @@ async def enclose(
     token = activity.runs[source] = enter_run(source)
     if call.kind == "agent":  # those of a team are counted one by one
         activity.running.add(call)
+    waits, is_served = not progress.is_owned, False  # now: a run does not notice when that changes
     try:
-        waits = progress.serve(bus) if bus.needs_service else None
         try:
+            if bus.needs_service:
+                progress.serve(bus, waits=waits)
+                is_served = True
             result = await operation()
         finally:
             bus.close()
             if bus.needs_service or progress.exits:
-                await progress.settle(bus, waits)
+                await progress.settle(bus, waits=waits, is_served=is_served)
         activity.count(result)
         return result
     finally:

@@ -7,6 +7,7 @@ progress events, which tell of tasks and phases, not of single attempts.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -199,7 +200,7 @@ class InnerRuns:
             if self._has_told_overrun:
                 return
             self._has_told_overrun = True
-        self._bus.emit(BudgetExceeded(agent=agent, task=task, payload=error))
+        self._bus.emit(BudgetExceeded(agent=agent, task=task, payload=error, copy=copy.copy))
 
     @staticmethod
     def _told(sink: EventSink, task: str | None) -> EventSink:

@@ -103,15 +103,15 @@ class Lifetime:
             thread.join(_EXIT_TIMEOUT)
 
     async def _wait_for_runs(self) -> None:
-        """Let runs end while all that they use is still open."""
+        """Let the runs that are going on end while all that they use is still open; there may always be later ones."""
         activity = self._machinery.activity
+        others = activity.others()
         try:
             with anyio.move_on_after(_RUNS_TIMEOUT):
-                await activity.settled()
+                await activity.settled(others)
         finally:
-            others = activity.others()
             if others:
-                _log.warning("runs_still_going", runs=others, seconds=_RUNS_TIMEOUT)
+                _log.warning("runs_still_going", runs=len(others), seconds=_RUNS_TIMEOUT)
 
     async def _close_loops(self) -> None:
         with self._lock:

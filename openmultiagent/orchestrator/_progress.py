@@ -98,31 +98,32 @@ class Progress:
         """
         return EventStream(self._readers, run_id)
 
-    def serve(self, bus: EventBus) -> bool:
-        """Start to serve the async listeners of a run, in a task beside it; return whether the run waits for them.
+    def serve(self, bus: EventBus, *, waits: bool) -> None:
+        """Start to serve the async listeners of a run, in a task beside it.
 
         Args:
             bus: The run's events.
+            waits: Whether the run waits for them at its end.
         """
-        waits = not self.is_owned
         service = Detached(partial(bus.serve, None if waits else _OWNED_GRACE))
-        self._services[service] = bus
         service.start()
+        self._services[service] = bus
         service.on_finish(partial(self._finish, bus, service))
-        return waits
 
-    async def settle(self, bus: EventBus, waits: bool | None) -> None:  # noqa: FBT001 - what `serve` returned
+    async def settle(self, bus: EventBus, *, waits: bool, is_served: bool) -> None:
         """Have a run that has ended wait for its async listeners, if it does.
 
         Args:
             bus: The run's events, closed.
-            waits: What ``serve`` returned; None when nobody serves the listeners yet.
+            waits: Whether the run was to wait for them when it began.
+            is_served: Whether somebody serves the listeners already.
 
         Raises:
             BaseException: What a listener raised to end the process.
         """
-        if waits is None and bus.needs_service:  # a listener that looks plain has returned an awaitable
-            waits = self.serve(bus)
+        if not is_served and bus.needs_service:  # a listener that looks plain has returned an awaitable
+            waits = waits or not self.is_owned  # nobody else would wait for it any more
+            self.serve(bus, waits=waits)
         if waits:
             with anyio.CancelScope(shield=True):  # the service ends itself
                 await bus.served()

@@ -8,6 +8,7 @@ them. Every step enters and leaves in the same task, and none catches a cancella
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -87,7 +88,7 @@ def _within_budget(bus: EventBus, call: RunCall, result: Result) -> Result:
     if result.status.code == "budget_exhausted":
         error = result.error
         if isinstance(error, BudgetError):
-            bus.emit(BudgetExceeded(agent=call.name, payload=error))
+            bus.emit(BudgetExceeded(agent=call.name, payload=error, copy=copy.copy))
     return result
 
 
@@ -116,4 +117,9 @@ def copy_middleware_result(result: Result) -> Result:
     if not isinstance(result, AgentRunResult):
         raise ConfigurationError(f"a run middleware must return an AgentRunResult, got {type(result).__name__}")
     check_result(result, "a run middleware")
+    if result.success != (result.status.code == "ok"):
+        raise ConfigurationError(
+            f"a run middleware returned a result with success={result.success} and status {result.status.code!r}:"
+            " success is True exactly when the status is ok; replace both"
+        )
     return copy_result(result)

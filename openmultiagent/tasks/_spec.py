@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, field, fields, replace
-from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from pydantic import SkipValidation
 
@@ -260,9 +260,14 @@ def _made(cls: type[T], value: object, readers: Mapping[str, Reader], where: str
     return made
 
 
-@cache
 def _defaults(cls: Any) -> dict[str, Any]:
-    return {item.name: item.default for item in fields(cls) if item.init}
+    found = _DEFAULTS.get(cls)
+    if found is None:
+        found = _DEFAULTS[cls] = {item.name: item.default for item in fields(cls) if item.init}
+    return found
+
+
+_DEFAULTS: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
 
 
 def _read_fields(made: Any, values: Mapping[str, Any], readers: Mapping[str, Reader], where: str) -> None:

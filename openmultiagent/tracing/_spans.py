@@ -40,6 +40,7 @@ from ..agent import RunCall, RunMiddleware, RunNext
 from ..errors import ConfigurationError
 from ..identity import RunIdentity
 from ..outcome import AgentRunResult
+from ..redaction import redact_metadata, redact_sensitive_text
 from ..tools import ToolCall, ToolMiddleware, ToolNext, ToolResult
 from . import _names as names
 from ._content import ContentCapture, TraceContent
@@ -153,12 +154,12 @@ class Tracing:
             if span.is_recording():
                 context = opened.context
                 call.trace_ids.set(trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id))
-                self._write(span.set_attributes, _run_attributes(call))
+                self.write(span.set_attributes, _run_attributes(call))
                 if self._content is not None:
                     self._content.record(span, self._content.of_run, call)
             result = await call_next()
             if span.is_recording():
-                self._write(_end_run, span, result)
+                self.write(_end_run, span, result)
                 if self._content is not None:
                     self._content.record(span, self._content.of_result, result)
             return result
@@ -170,21 +171,22 @@ class Tracing:
             call: The call.
             call_next: The rest of its way.
         """
-        with self._span(f"chat {call.source_options.model}", SpanKind.CLIENT) as span:
-            clock = None
+        opened = self._span(f"chat {call.source_options.model}", SpanKind.CLIENT)
+        with opened as span:
+            clock = attributes = None
             if span.is_recording():
-                self._write(span.set_attributes, _request_attributes(call))
+                opened.attributes = attributes = _request_attributes(call)
                 if self._content is not None:
                     self._content.record(span, self._content.of_request, call)
                 if call.sink is not None:
                     call.sink = clock = FirstChunk.around(call.sink)
             response = await call_next(call)
-            if span.is_recording():
-                self._write(span.set_attributes, _response_attributes(response))
+            if attributes is not None:
+                _add_response(attributes, response)
                 if clock is not None and clock.seconds is not None:
-                    streamed = {names.REQUEST_STREAM: True, names.TIME_TO_FIRST_CHUNK: clock.seconds}
-                    self._write(span.set_attributes, streamed)
-                if self._content is not None:
+                    attributes[names.REQUEST_STREAM] = True
+                    attributes[names.TIME_TO_FIRST_CHUNK] = clock.seconds
+                if self._content is not None and span.is_recording():
                     self._content.record(span, self._content.of_response, response)
             return response
 
@@ -197,13 +199,13 @@ class Tracing:
         """
         with self._span(f"execute_tool {call.tool_name}", SpanKind.INTERNAL) as span:
             if span.is_recording():
-                self._write(span.set_attributes, _tool_attributes(call))
+                self.write(span.set_attributes, _tool_attributes(call))
                 if self._content is not None:
                     self._content.record(span, self._content.of_tool_call, call)
             result = await call_next(call)
             if span.is_recording():
                 if result.is_error:
-                    self._write(_mark_tool_error, span)
+                    self.write(_mark_tool_error, span)
                 if self._content is not None:
                     self._content.record(span, self._content.of_tool_result, result)
             return result
@@ -218,7 +220,7 @@ class Tracing:
             return OpenSpan(trace.INVALID_SPAN, self)
         opened = self._span(f"execute_task {task.title}", SpanKind.INTERNAL, dependency_links(task.depends_on))
         if opened.span.is_recording():
-            self._write(opened.span.set_attributes, task_attributes(task))
+            self.write(opened.span.set_attributes, task_attributes(task))
         return opened
 
     def end_task(self, span: Span, result: AgentRunResult[Any], *, retries: int) -> None:
@@ -230,7 +232,7 @@ class Tracing:
             retries: How often it was tried again.
         """
         if span.is_recording():
-            self._write(partial(end_task, retries=retries), span, result)
+            self.write(partial(end_task, retries=retries), span, result)
 
     def plan(self, run_id: str, tasks: int) -> OpenSpan:
         """Return the span ``prepare_plan`` around the checks and the approval of a plan.
@@ -243,7 +245,7 @@ class Tracing:
             return OpenSpan(trace.INVALID_SPAN, self)
         opened = self._span("prepare_plan", SpanKind.INTERNAL)
         if opened.span.is_recording():
-            self._write(opened.span.set_attributes, plan_attributes(run_id, tasks))
+            self.write(opened.span.set_attributes, plan_attributes(run_id, tasks))
         return opened
 
     def end_plan(self, span: Span, *, approved: bool) -> None:
@@ -254,7 +256,7 @@ class Tracing:
             approved: Whether it may.
         """
         if span.is_recording():
-            self._write(span.set_attribute, names.PLAN_APPROVED, approved)
+            self.write(span.set_attribute, names.PLAN_APPROVED, approved)
 
     def profile(self, run_id: str, threshold: float) -> OpenSpan:
         """Return the span ``profile_execution_route`` around the profiling of a goal.
@@ -267,7 +269,7 @@ class Tracing:
             return OpenSpan(trace.INVALID_SPAN, self)
         opened = self._span("profile_execution_route", SpanKind.INTERNAL)
         if opened.span.is_recording():
-            self._write(opened.span.set_attributes, profile_attributes(run_id, threshold))
+            self.write(opened.span.set_attributes, profile_attributes(run_id, threshold))
         return opened
 
     def end_profile(self, span: Span, **known: Unpack[ProfileOutcome]) -> None:
@@ -278,12 +280,13 @@ class Tracing:
             known: What came of it.
         """
         if span.is_recording():
-            self._write(partial(end_profile, **known), span)
+            self.write(partial(end_profile, **known), span)
 
     def _span(self, name: str, kind: SpanKind, links: Sequence[Link] | None = None) -> OpenSpan:
         current = get_current()  # given, since the SDK would look for it three times
         try:
-            span = self.tracer.start_span(
+            tracer = self.tracer if self._tracer is None else self._tracer
+            span = tracer.start_span(
                 name, current, kind, links=links, record_exception=False, set_status_on_exception=False
             )
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: the application's samplers and processors
@@ -291,8 +294,13 @@ class Tracing:
             span = trace.INVALID_SPAN
         return OpenSpan(span, self, current)
 
-    def _write(self, write: Callable[..., object], *arguments: Any) -> None:
-        """Put something on a span; where that fails, the span stays without it."""
+    def write(self, write: Callable[..., object], *arguments: Any) -> None:
+        """Put something on a span; where that fails, the span stays without it.
+
+        Args:
+            write: Does it.
+            arguments: What it is called with.
+        """
         try:
             write(*arguments)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - isolation boundary: the application's tracer
@@ -312,7 +320,7 @@ class Tracing:
 class OpenSpan:
     """Has a span current in its block, and ends it."""
 
-    __slots__ = ("_around", "_owner", "_token", "context", "span")
+    __slots__ = ("_around", "_owner", "_token", "attributes", "context", "span")
 
     def __init__(self, span: Span, owner: Tracing, around: Context | None = None) -> None:
         self.span = span
@@ -320,6 +328,8 @@ class OpenSpan:
         self._around = around
         self._owner = owner
         self._token: Token[Context] | None = None
+        self.attributes: dict[str, Any] | None = None
+        """What the span is told when it ends, in one call, however it ends."""
 
     def __enter__(self) -> Span:
         if self.context.is_valid:
@@ -332,8 +342,11 @@ class OpenSpan:
             detach(self._token)
         try:
             try:
-                if kind is not None and span.is_recording():
-                    _mark_failed(span, kind)
+                if span.is_recording():
+                    if self.attributes is not None:
+                        self._owner.write(span.set_attributes, self.attributes)
+                    if kind is not None:
+                        _mark_failed(span, kind)
             finally:
                 span.end()
         except (Exception, asyncio.CancelledError) as failure:  # noqa: BLE001 - isolation boundary: the application's processors
@@ -379,13 +392,13 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
     config = call.source_config
     if config is not None:
         if config.description is not None:
-            attributes[names.AGENT_DESCRIPTION] = config.description
+            attributes[names.AGENT_DESCRIPTION] = redact_sensitive_text(config.description)
         if config.model is not None:
             attributes[names.REQUEST_MODEL] = config.model
         provider = config.provider if config.adapter is None else config.adapter.name
         if provider is not None:
             attributes[names.PROVIDER_NAME] = names.provider_name(provider)
-    for key, value in (call.source_metadata or {}).items():
+    for key, value in (redact_metadata(call.source_metadata) or {}).items():
         attributes[names.METADATA_PREFIX + key] = value
     return attributes
 
@@ -428,8 +441,8 @@ def _request_attributes(call: ModelCall) -> dict[str, Any]:
     return attributes
 
 
-def _response_attributes(response: LLMResponse) -> dict[str, Any]:
-    attributes: dict[str, Any] = {names.RESPONSE_FINISH_REASONS: [response.stop_reason]}
+def _add_response(attributes: dict[str, Any], response: LLMResponse) -> None:
+    attributes[names.RESPONSE_FINISH_REASONS] = [response.stop_reason]
     if response.id:
         attributes[names.RESPONSE_ID] = response.id
     if response.model:
@@ -446,7 +459,6 @@ def _response_attributes(response: LLMResponse) -> dict[str, Any]:
             attributes[names.USAGE_CACHE_WRITE] = usage.cache_write_tokens
         if usage.reasoning_tokens:
             attributes[names.USAGE_REASONING] = usage.reasoning_tokens
-    return attributes
 
 
 def _tool_attributes(call: ToolCall) -> dict[str, Any]:

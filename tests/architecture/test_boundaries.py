@@ -72,7 +72,7 @@ CATCH_ALL: dict[str, set[str]] = {
     "tracing._metrics": {"Metrics.is_active", "_Instruments.record"},  # the application's meter provider
     "tracing._spans": {  # the application's tracers, samplers and processors
         "Tracing._span",
-        "Tracing._write",
+        "Tracing.write",
         "OpenSpan.__exit__",
     },
 }

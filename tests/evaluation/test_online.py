@@ -445,3 +445,30 @@ async def test_the_store_in_memory_keeps_the_newest() -> None:
 def test_a_store_of_no_size_is_refused(size: Any) -> None:
     with pytest.raises(ConfigurationError, match="max_records"):
         InMemoryEvalStore(size)
+
+
+@pytest.mark.parametrize("way", ["async", "sync"])
+async def test_the_runs_of_a_scorer_are_not_judged(way: str) -> None:
+    async def ask(context: ScorerContext[Any]) -> float:
+        return float(len((await oma.run_agent({"name": "judge"}, "q")).output) > 0)
+
+    def ask_sync(context: ScorerContext[Any]) -> float:
+        return float(len(oma.run_agent_sync({"name": "judge"}, "q").output) > 0)
+
+    oma, store = judged_by(ask if way == "async" else ask_sync, answers=4)
+    async with oma:
+        await oma.run_agent({"name": "x"}, "q")
+        await oma.evaluation.flush()
+        await oma.run_agent({"name": "x"}, "q")  # that one is a user's again
+        await oma.evaluation.flush()
+    assert [(record.status, record.score) for record in store.records] == [("scored", 1.0)] * 2
+    assert oma.evaluation.stats().sampled == 2
+
+
+async def test_credentials_in_metadata_are_not_stored() -> None:
+    oma, store = judged_by(plain)
+    result = await oma.run_agent({"name": "x"}, "q", metadata={"api_key": "abc", "note": SECRET, "tags": ["a", SECRET]})
+    await oma.evaluation.flush()
+    assert store.records[0].metadata == {"api_key": "[redacted]", "note": "[redacted]", "tags": ["a", "[redacted]"]}
+    assert result.metadata is not None
+    assert result.metadata["note"] == SECRET  # the caller's own stays as it is

@@ -252,7 +252,8 @@ async def test_an_exhausted_budget_is_told_once_before_the_end() -> None:
     result = await oma.run_agent({"name": "x"}, "q")
     assert [event.type for event in events] == ["agent_start", "budget_exceeded", "agent_complete"]
     assert isinstance(events[1], BudgetExceeded)
-    assert events[1].data is result.error
+    assert events[1].data is not result.error
+    assert vars(events[1].data) == vars(result.error)
     assert events[2].data.status.code == "budget_exhausted"
 
 
@@ -460,3 +461,14 @@ async def test_what_looks_like_nothing_is_asked_and_told_all_the_same() -> None:
     assert [each.calls for each in once] == [1] * len(once)
     assert [each.calls for each in (told, listener, around_call, price)] == [2, 2, 2, 2]
     assert len(store.stored) == 1
+
+
+@proves("ORC-12")
+async def test_a_middleware_whose_result_contradicts_itself_fails_the_run() -> None:
+    async def contradict(call: RunCall, call_next: RunNext) -> AgentRunResult[Any]:
+        return (await call_next()).replace(status=RunStatus("error"))
+
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(["ok"]), middleware=[contradict])
+    result = await oma.run_agent({"name": "x"}, "q")
+    assert (result.success, result.status.code) == (False, "error")
+    assert "success=True and status 'error'" in (result.status.message or "")

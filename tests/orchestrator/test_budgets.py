@@ -85,7 +85,8 @@ async def test_a_run_ends_at_its_limit_of_model_calls() -> None:
     assert [record.output for record in result.tool_calls] == ["seen a", "seen b"]
     assert [event.type for event in events] == ["agent_start", "budget_exceeded", "agent_complete"]
     assert isinstance(events[1], BudgetExceeded)
-    assert events[1].data is result.error
+    assert events[1].data is not result.error
+    assert vars(events[1].data) == vars(result.error)
 
 
 @proves("BUD-21")

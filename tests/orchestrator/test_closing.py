@@ -184,3 +184,34 @@ async def test_a_cancelled_caller_does_not_wait_for_runs() -> None:
                 await oma.aclose()
             script.go.set()
     assert [line["event"] for line in lines] == ["runs_still_going"]
+
+
+@proves("ORC-77")
+async def test_closing_waits_for_no_run_that_began_after_it() -> None:
+    early, late = Gated(), Gated()
+    oma = OpenMultiAgent()
+
+    async def run(script: Gated) -> None:
+        await oma.run_agent(AgentConfig("x", adapter=ScriptedAdapter(script)), "q")
+
+    with anyio.fail_after(WAIT), capture_logs() as lines:
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, early)
+            await early.asked.wait()
+            group.start_soon(_close_between, oma, group, run, late, early)
+            await late.asked.wait()
+            await anyio.wait_all_tasks_blocked()  # the early run has ended, and closing with it
+            late.go.set()
+    assert [line["event"] for line in lines if line["event"] == "runs_still_going"] == []
+
+
+async def _close_between(oma: OpenMultiAgent, group: Any, run: Any, late: Gated, early: Gated) -> None:
+    async def begin_and_let_go() -> None:
+        await anyio.wait_all_tasks_blocked()  # closing has begun to wait
+        group.start_soon(run, late)
+        await late.asked.wait()
+        early.go.set()
+
+    group.start_soon(begin_and_let_go)
+    await oma.aclose()
+    assert not late.go.is_set()

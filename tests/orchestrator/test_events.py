@@ -1,5 +1,6 @@
 """Listeners beside the runs, and `oma.events()`."""
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -195,6 +196,45 @@ async def test_what_ends_the_process_in_a_listener_is_raised(inside: bool) -> No
         await run_and_close()
     assert caught.value.code == 3
     await oma.aclose()
+
+
+@proves("ORC-60")
+async def test_a_run_that_was_to_wait_for_listeners_does_so_when_its_orchestrator_is_entered_meanwhile() -> None:
+    heard: list[str] = []
+
+    async def send(event: Event[Any]) -> None:
+        await anyio.lowlevel.checkpoint()
+        heard.append(event.type)
+
+    async def enter(messages: object, options: LLMChatOptions) -> str:
+        await oma.__aenter__()
+        return "done"
+
+    # Nothing shows before the first event that this listener has something to be awaited.
+    told = lambda event: send(event)  # noqa: E731, PLW0108 - as `send` itself it would look async
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(enter), on_progress=told)
+    await oma.run_agent({"name": "x"}, "q")
+    assert heard == ["agent_start", "agent_complete"]
+    await oma.aclose()
+
+
+@proves("ORC-62")
+def test_the_events_of_a_run_end_although_nobody_could_serve_its_listeners() -> None:
+    def refuse(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+        coroutine.close()
+        raise RuntimeError("no more tasks")
+
+    async def main() -> None:
+        oma = OpenMultiAgent(default_adapter=answers(1), on_progress=never)
+        events, loop = oma.events("mine"), asyncio.get_running_loop()
+        loop.set_task_factory(refuse)
+        with pytest.raises(RuntimeError, match="no more tasks"):
+            await oma.run_agent({"name": "x"}, "q", run_id="mine")
+        loop.set_task_factory(None)
+        with anyio.fail_after(5):
+            await read_to_the_end(events)
+
+    asyncio.run(main())
 
 
 @proves("ORC-62")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import json
 import pickle
 import re
+import weakref
 from typing import Any
 
 import pytest
@@ -356,3 +358,16 @@ def test_a_specification_is_equal_to_what_its_json_is_read_as(spec: TaskSpec) ->
 def test_only_what_is_set_is_written() -> None:
     assert TaskSpec("t", "d").to_dict() == {"title": "t", "description": "d"}
     assert set(FULL.to_dict()) == {item.name for item in dataclasses.fields(TaskSpec) if item.init}
+
+
+def test_reading_a_specification_keeps_no_class_alive() -> None:
+    def read() -> weakref.ref[type]:
+        class Own(TaskSpec):
+            pass
+
+        Own.of({"title": "t", "description": "d"})
+        return weakref.ref(Own)
+
+    kept = read()
+    gc.collect()
+    assert kept() is None

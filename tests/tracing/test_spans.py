@@ -19,6 +19,7 @@ from openmultiagent import (
     LLMServerError,
     ModelSettings,
     OpenMultiAgent,
+    TeamConfig,
     TextBlock,
     ToolUseBlock,
     tool,
@@ -293,3 +294,28 @@ def test_providers_have_the_names_of_the_conventions() -> None:
     assert {told for name, told in found.items() if told != name} <= registry
     unmapped = {name for name, told in found.items() if told not in registry}
     assert not [(name, word) for name in unmapped for word in registry if name.split("-")[0] in word.split(".")]
+
+
+@pytest.mark.parametrize("kind", ["agent", "tasks"])
+async def test_credentials_in_metadata_and_descriptions_reach_no_span(
+    provider: TracerProvider, exporter: InMemorySpanExporter, kind: str
+) -> None:
+    key = "sk-abcdefghijklmnop1234"
+    oma = OpenMultiAgent(default_adapter=ScriptedAdapter(["ok"]), tracer_provider=provider)
+    agent = AgentConfig("guide", description=f"Has the key {key}")
+    metadata: Any = {"api_key": "abc", "note": f"key {key}", "keys": ["a", key], "tenant": "acme", "count": 3}
+    if kind == "agent":
+        await oma.run_agent(agent, "q", metadata=metadata)
+    else:
+        await oma.run_tasks(TeamConfig("t", agents=[agent]), [{"title": "a", "description": "b"}], metadata=metadata)
+    spans = exporter.get_finished_spans()
+    (root,) = [span for span in spans if span.parent is None]
+    told = {name: value for name, value in (root.attributes or {}).items() if name.startswith("openmultiagent.meta.")}
+    assert {name.removeprefix("openmultiagent.meta."): value for name, value in told.items()} == {
+        "api_key": "[redacted]",
+        "note": "key [redacted]",
+        "keys": ("a", "[redacted]"),
+        "tenant": "acme",
+        "count": 3,
+    }
+    assert key not in "".join(span.to_json() for span in spans)
