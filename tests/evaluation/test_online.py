@@ -290,8 +290,8 @@ async def test_a_slow_scorer_delays_no_answer() -> None:
 @proves("OBS-25")
 @pytest.mark.parametrize("mode", ["none", "redacted", "full"])
 async def test_records_hold_what_the_mode_says(mode: Any) -> None:
-    oma, store = judged_by(plain, answers=2, store_payloads=mode)
-    await oma.run_agent({"name": "x"}, f"{SECRET} " + "long " * 5000)
+    oma, store = judged_by(plain, store_payloads=mode)
+    await oma.run_agent({"name": "x", "adapter": ScriptedAdapter([f"{SECRET}!"])}, f"{SECRET} " + "long " * 5000)
     await oma.run_agent({"name": "x"}, [LLMMessage.user(f"你好 {SECRET}")])
     await oma.evaluation.flush()
     first, second = store.records
@@ -300,7 +300,7 @@ async def test_records_hold_what_the_mode_says(mode: Any) -> None:
         return
     assert first.input is not None
     assert second.input is not None
-    assert first.output == "answer 0"
+    assert first.output == (f"{SECRET}!" if mode == "full" else "[redacted]!")
     assert len(first.input) == 8192
     assert (SECRET in first.input, SECRET in second.input) == (mode == "full", mode == "full")
     assert "你好" in second.input
@@ -472,3 +472,21 @@ async def test_credentials_in_metadata_are_not_stored() -> None:
     assert store.records[0].metadata == {"api_key": "[redacted]", "note": "[redacted]", "tags": ["a", "[redacted]"]}
     assert result.metadata is not None
     assert result.metadata["note"] == SECRET  # the caller's own stays as it is
+
+
+async def test_the_duration_of_a_run_is_measured() -> None:
+    seen: list[float] = []
+
+    async def slow(messages: object, options: object) -> str:
+        await anyio.sleep(0.02)
+        return "ok"
+
+    def keep(context: ScorerContext[Any]) -> bool:
+        seen.append(context.duration)
+        return True
+
+    oma, store = judged_by(keep)
+    await oma.run_agent({"name": "x", "adapter": ScriptedAdapter(slow)}, "q")
+    await oma.evaluation.flush()
+    assert seen == [store.records[0].duration]
+    assert seen[0] >= 0.02

@@ -8,6 +8,7 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 
 from openmultiagent import (
     AgentConfig,
@@ -169,14 +170,27 @@ async def test_the_steps_stand_in_their_order() -> None:
         order.append("agent")
         return "ok"
 
+    class Spans(SpanProcessor):
+        def on_start(self, span: Span, parent_context: Any = None) -> None:
+            order.append(span.name)
+
+        def on_end(self, span: ReadableSpan) -> None:
+            order.append(f"{span.name} out")
+
+    provider = TracerProvider()
+    provider.add_span_processor(Spans())
     oma = OpenMultiAgent(
         default_adapter=ScriptedAdapter(model),
+        default_model="m",
         on_progress=lambda event: order.append(event.type),
         middleware=[user],
         evaluation=OnlineEvaluation([lambda context: 1.0], sample=sampled),
+        tracer_provider=provider,
     )
     await oma.run_agent({"name": "x"}, "q")
-    assert order == ["evaluation", "agent_start", "user", "agent", "user out", "agent_complete"]
+    inner = ["user", "chat m", "agent", "chat m out", "user out"]
+    around = ["agent_start", *inner, "agent_complete"]
+    assert order == ["evaluation", "invoke_agent x", *around, "invoke_agent x out"]
 
 
 @proves("ORC-13")

@@ -215,3 +215,18 @@ async def _close_between(oma: OpenMultiAgent, group: Any, run: Any, late: Gated,
     group.start_soon(begin_and_let_go)
     await oma.aclose()
     assert not late.go.is_set()
+
+
+@proves("ORC-77")
+async def test_a_scorer_that_never_returns_holds_up_closing_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lifetime, "_DRAIN_TIMEOUT", 0.02)
+
+    async def never(context: Any) -> float:
+        await anyio.sleep_forever()
+        return 1.0
+
+    with anyio.fail_after(WAIT):
+        async with OpenMultiAgent(default_adapter=ScriptedAdapter(["ok"]), evaluation=OnlineEvaluation([never])) as oma:
+            assert (await oma.run_agent({"name": "x"}, "q")).success
+    stats = oma.evaluation.stats()
+    assert (stats.enqueued, stats.completed) == (1, 0)

@@ -180,7 +180,8 @@ def script() -> ScriptedAdapter:
 
 
 @proves("ORC-10", "ORC-11", "AGT-8")
-async def test_poison_reaches_nobody_else() -> None:
+@pytest.mark.parametrize("streams", [False, True])
+async def test_poison_reaches_nobody_else(streams: bool) -> None:
     everyone = Everyone()
     adapter = script()
     oma = OpenMultiAgent(
@@ -202,9 +203,17 @@ async def test_poison_reaches_nobody_else() -> None:
         history=[LLMMessage.user("before")],
     )
     given = conversation()
-    running = oma.run_agent(config, given, metadata={"tenant": "acme"})
-    poison(given)
-    result = await running
+    if streams:
+        stream = oma.stream_agent(config, given, metadata={"tenant": "acme"})
+        poison(given)
+        async with stream:
+            async for _ in stream:
+                pass
+        result = stream.result
+    else:
+        running = oma.run_agent(config, given, metadata={"tenant": "acme"})
+        poison(given)
+        result = await running
     final = result.to_dict()
     poison_result(result)
     await oma.evaluation.flush()

@@ -319,3 +319,14 @@ async def test_credentials_in_metadata_and_descriptions_reach_no_span(
         "count": 3,
     }
     assert key not in "".join(span.to_json() for span in spans)
+
+
+async def test_a_span_says_nothing_of_usage_that_nobody_knows(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    adapter = ScriptedAdapter([LLMResponse([TextBlock(text="ok")], usage=None)])
+    await OpenMultiAgent(tracer_provider=provider).run_agent(AgentConfig("x", adapter=adapter, model="m"), "q")
+    spans = by_name(exporter)
+    (chat,) = spans["chat m"]
+    assert [name for name in chat.attributes or {} if name.startswith("gen_ai.usage.")] == []
+    assert (spans["invoke_agent x"][0].attributes or {})["openmultiagent.usage.unknown_calls"] == 1
