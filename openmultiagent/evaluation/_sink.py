@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+from anyio.lowlevel import cancel_shielded_checkpoint
 
 from .._detached import Detached, Signal, cancelled_from_outside
 from .._log import get_logger
@@ -108,7 +109,14 @@ class EvaluationSink:
             judged = source.messages if source.prompt is None else source.prompt
             # By its own method: a team's result comes here, too, and `copy.deepcopy` takes its time to find it.
             self.offer(judged, result.__deepcopy__({}), seconds, is_recorded=call.trace_ids.is_recorded)
+            if self._is_owned and self._is_crowded:
+                # Runs that never wait themselves, their answers being in a cache say, would let nobody judge.
+                await cancel_shielded_checkpoint()
         return result
+
+    @property
+    def _is_crowded(self) -> bool:
+        return self._config is not None and 2 * len(self._waiting) > self._config.max_queue
 
     def offer(
         self,

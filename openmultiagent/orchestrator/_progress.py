@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+from anyio.lowlevel import cancel_shielded_checkpoint
 
 from .._detached import Detached
 from ..events import Event, EventBus, EventListener, is_async_listener
@@ -19,6 +20,8 @@ __all__ = ["Progress"]
 
 _OWNED_GRACE = 10.0
 """Seconds that async listeners have after the last event of a run that does not wait for them."""
+_CROWD = 64
+"""Runs whose async listeners are served beside them, beyond which every run that ends lets others go on for a step."""
 _CLOSE_GRACE = 1.0
 """Seconds that ``aclose`` waits for async listeners, and again when it has cancelled them."""
 
@@ -127,6 +130,8 @@ class Progress:
         if waits:
             with anyio.CancelScope(shield=True):  # the service ends itself
                 await bus.served()
+        elif len(self._services) > _CROWD:  # runs that never wait themselves would let no listener go on
+            await cancel_shielded_checkpoint()
         if self.exits:
             self._raise_exits()
 

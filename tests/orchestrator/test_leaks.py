@@ -212,3 +212,25 @@ async def test_nothing_of_a_run_is_kept_alive() -> None:
         del adapter
         await count()
         assert gone() is None
+
+
+@proves("ORC-76")
+async def test_runs_that_never_wait_leave_room_for_those_who_look_at_them() -> None:
+    heard: list[str] = []
+
+    async def look(event: Any) -> None:
+        heard.append(event.type)
+
+    async def judge(context: Any) -> float:
+        return 1.0
+
+    evaluation = OnlineEvaluation([judge], max_queue=50)
+    most = 0
+    async with OpenMultiAgent(default_adapter=Instant(), on_progress=look, evaluation=evaluation) as oma:
+        for _ in range(500):
+            await oma.run_agent({"name": "x"}, "q")
+            most = max(most, len(_detached._LIVE))
+    stats = oma.evaluation.stats()
+    assert (stats.sampled, stats.dropped, stats.completed) == (500, 0, 500)
+    assert len(heard) == 1000
+    assert most < 200
