@@ -296,6 +296,8 @@ class EvaluationSink:
         for scorer in self._config.scorers:
             assert isinstance(scorer, Scorer)  # noqa: S101 - the config made scorers of them
             verdict = await judge(scorer, sample)
+            if isinstance(verdict, Exception) and not threading.main_thread().is_alive():
+                return []  # the process is ending, and starts no threads any more: the scorer has not failed
             run_id = sample.result.identity.run_id
             if isinstance(verdict, Score):
                 self._account(scorer, verdict, run_id)
