@@ -18,7 +18,6 @@ __all__ = [
     "REDACTED",
     "is_sensitive_name",
     "redact_known_secrets",
-    "redact_metadata",
     "redact_sensitive_object",
     "redact_sensitive_text",
     "redact_start",
@@ -147,23 +146,6 @@ def redact_known_secrets(text: str, secrets: Iterable[str]) -> str:
         elif secret in text:
             text = re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", REDACTED, text)
     return text
-
-
-def redact_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a run's metadata with its credentials masked, as it may leave the process.
-
-    Args:
-        metadata: Checked metadata: texts, numbers, and lists of them.
-    """
-    if metadata is None:
-        return None
-    return {key: REDACTED if is_sensitive_name(key) else _cleaned(value) for key, value in metadata.items()}
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_cleaned(item) for item in value]
-    return redact_sensitive_text(value) if isinstance(value, str) else value
 
 
 def redact_start(text: str, limit: int) -> str:

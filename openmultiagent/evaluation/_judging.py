@@ -14,7 +14,7 @@ from .._record import maker, record
 from ..identity import MetadataValue
 from ..messages import LLMMessage, copy_messages, replace_lone_surrogates
 from ..outcome import AgentRunResult, describe_error
-from ..redaction import REDACTED, is_sensitive_name, redact_metadata, redact_start
+from ..redaction import REDACTED, is_sensitive_name, redact_sensitive_object, redact_start
 from ._records import EvalRecord, PayloadMode, payload_text
 from ._scorer import Score, Scorer, ScorerContext
 
@@ -81,7 +81,7 @@ def record_of(scorer: Scorer, sample: Sample, verdict: Score | BaseException, mo
         reason=None if score is None or score.reason is None else _safe(score.reason),
         details=None if score is None or score.details is None else _details(score.details),
         error=describe_error(verdict) if isinstance(verdict, BaseException) else None,
-        metadata=redact_metadata(result.metadata),
+        metadata=redact_sensitive_object(result.metadata),
         usage=result.token_usage,
         judge_usage=None if score is None else score.usage,
         cost=None if score is None else score.cost,

@@ -40,7 +40,7 @@ from ..agent import RunCall, RunMiddleware, RunNext
 from ..errors import ConfigurationError
 from ..identity import RunIdentity
 from ..outcome import AgentRunResult
-from ..redaction import redact_metadata, redact_sensitive_text
+from ..redaction import redact_sensitive_object, redact_sensitive_text
 from ..tools import ToolCall, ToolMiddleware, ToolNext, ToolResult
 from . import _names as names
 from ._content import ContentCapture, TraceContent
@@ -398,8 +398,9 @@ def _run_attributes(call: RunCall) -> dict[str, Any]:
         provider = config.provider if config.adapter is None else config.adapter.name
         if provider is not None:
             attributes[names.PROVIDER_NAME] = names.provider_name(provider)
-    for key, value in (redact_metadata(call.source_metadata) or {}).items():
-        attributes[names.METADATA_PREFIX + key] = value
+    if call.source_metadata:
+        for key, value in redact_sensitive_object(call.source_metadata).items():
+            attributes[names.METADATA_PREFIX + key] = value
     return attributes
 
 
